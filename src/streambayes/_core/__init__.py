@@ -1,0 +1,1 @@
+"""Pytrees, precision, numerics and rows: what every other package stands on."""

@@ -1,0 +1,50 @@
+"""Exponential families in natural parameters, and beliefs made of them."""
+
+from streambayes.families._base import AbstractFamily
+from streambayes.families._belief import AbstractBelief, Bank, Point
+from streambayes.families._beta import Beta
+from streambayes.families._blocks import Blocks
+from streambayes.families._categorical import Categorical
+from streambayes.families._dirichlet import Dirichlet
+from streambayes.families._gamma import Gamma
+from streambayes.families._marginal import (
+    AbstractMarginal,
+    BetaMarginal,
+    GammaMarginal,
+    MixtureMarginal,
+    SpreadMarginal,
+    StudentMarginal,
+)
+from streambayes.families._multivariate_normal import MultivariateNormal
+from streambayes.families._normal import Normal
+from streambayes.families._normal_gamma import MeanPrecision, NormalGamma
+from streambayes.families._normal_wishart import NormalWishart
+from streambayes.families._rho import AbstractRho
+from streambayes.families._truncated_exponential import TruncatedExponential
+from streambayes.families._truncated_normal import TruncatedNormal
+
+__all__ = [
+    "AbstractBelief",
+    "AbstractFamily",
+    "AbstractMarginal",
+    "AbstractRho",
+    "Bank",
+    "Beta",
+    "BetaMarginal",
+    "Blocks",
+    "Categorical",
+    "Dirichlet",
+    "Gamma",
+    "GammaMarginal",
+    "MeanPrecision",
+    "MixtureMarginal",
+    "MultivariateNormal",
+    "Normal",
+    "NormalGamma",
+    "NormalWishart",
+    "Point",
+    "SpreadMarginal",
+    "StudentMarginal",
+    "TruncatedExponential",
+    "TruncatedNormal",
+]

@@ -1,0 +1,203 @@
+r"""AbstractFamily: an exponential family in natural parameters.
+
+$$p(x \mid \eta) = h(x) \exp(\eta \cdot t(x) - A(\eta)), \qquad E[t(x)] = \nabla A(\eta).$$
+"""
+
+import abc
+import dataclasses
+import functools
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Self, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from streambayes._core import linalg
+from streambayes._core.precision import as_real, in_float64, is_concrete
+
+__all__ = ["AbstractFamily", "check_finite", "check_positive", "check_positive_definite"]
+
+
+class AbstractFamily(abc.ABC):
+    """A batch of distributions of one exponential family.
+
+    Fields are arrays; batch axes lead, event axes trail. ``natural`` names the fields that are
+    natural parameters and their number of event axes; statistics have an entry for each, in that
+    order. ``kl``, ``entropy`` and ``log_prob`` are given here by definition; a family states a form
+    of its own only where the definition loses digits, and the laws in ``streambayes.testing`` hold
+    the two together. Public methods compute in float64 wherever they are called from.
+    """
+
+    natural: ClassVar[dict[str, int]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _compute_in_float64(cls)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are pytrees
+            object.__setattr__(self, field.name, as_real(getattr(self, field.name)))
+
+    @abc.abstractmethod
+    def log_normalizer(self) -> Array:
+        r"""$A(\eta)$, shape ``batch_shape``."""
+
+    @abc.abstractmethod
+    def expected_stats(self) -> Any:
+        r"""$E[t(x)] = \nabla A(\eta)$: a named tuple with an entry for each natural parameter."""
+
+    @abc.abstractmethod
+    def sufficient_stats(self, x: Any) -> Any:
+        """$t(x)$, in the form of ``expected_stats``."""
+
+    @abc.abstractmethod
+    def log_base_measure(self, x: Any) -> Array:
+        r"""$\ln h(x)$."""
+
+    @abc.abstractmethod
+    def expected_log_base_measure(self) -> Array:
+        r"""$E[\ln h(x)]$, shape ``batch_shape``."""
+
+    @abc.abstractmethod
+    def is_proper(self) -> Array:
+        """Whether the parameters lie in the domain, shape ``batch_shape``."""
+
+    @abc.abstractmethod
+    def sample(self, key: Array, num_samples: int) -> Any:
+        """Independent draws; the sample axis leads."""
+
+    def kl(self, other: Self) -> Array:
+        r"""$KL(q \| p) = (\lambda - \eta) \cdot E_q[t] - A(\lambda) + A(\eta)$, shape ``batch_shape``."""
+        gap = (self - other).dot(self.expected_stats())
+        return gap - self.log_normalizer() + other.log_normalizer()
+
+    def entropy(self) -> Array:
+        r"""$A(\eta) - \eta \cdot E[t] - E[\ln h]$, shape ``batch_shape``."""
+        energy = self.dot(self.expected_stats()) + self.expected_log_base_measure()
+        return self.log_normalizer() - energy
+
+    def log_prob(self, x: Any) -> Array:
+        r"""Log density $\eta \cdot t(x) + \ln h(x) - A(\eta)$; axes of ``x`` before the batch axes lead."""
+        return self.dot(self.sufficient_stats(x)) + self.log_base_measure(x) - self.log_normalizer()
+
+    @final
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the array of distributions."""
+        name, event = next(iter(self.natural.items()))
+        shape = np.shape(getattr(self, name))
+        return tuple(shape[: len(shape) - event])
+
+    @final
+    def naturals(self) -> tuple[Array, ...]:
+        """The natural parameters in the order of ``natural``."""
+        return tuple(getattr(self, name) for name in self.natural)
+
+    @final
+    def dot(self, stats: Iterable[Array]) -> Array:
+        r"""$\eta \cdot t$ per member of the batch."""
+        terms = [
+            (value * stat).sum(tuple(range(-event, 0))) if event else value * stat
+            for (value, stat, event) in zip(
+                self.naturals(), stats, self.natural.values(), strict=True
+            )
+        ]
+        return functools.reduce(jnp.add, terms)
+
+    @final
+    def __add__(self, other: Self) -> Self:
+        return self._map(jnp.add, other)
+
+    @final
+    def __sub__(self, other: Self) -> Self:
+        return self._map(jnp.subtract, other)
+
+    @final
+    def scaled(self, weight: Any) -> Self:
+        """Natural parameters times a weight per member."""
+        return self._map(lambda mine, w: w * mine, None, weight)
+
+    @final
+    def lerp(self, other: Self, weight: Any) -> Self:
+        """``weight`` of this and the rest of ``other``: a power prior in natural parameters."""
+        return self._map(lambda mine, theirs, w: w * mine + (1.0 - w) * theirs, other, weight)
+
+    @final
+    def select(self, condition: Any, other: Self) -> Self:
+        """This where the condition holds, ``other`` elsewhere, per member."""
+        return self._map(lambda mine, theirs, w: jnp.where(w, mine, theirs), other, condition)
+
+    @final
+    def broadcast_to(self, shape: tuple[int, ...]) -> Self:
+        """The same distributions over a larger batch shape."""
+        fields = {
+            name: jnp.broadcast_to(value, (*shape, *np.shape(value)[np.ndim(value) - event :]))
+            for name, value, event in zip(
+                self.natural, self.naturals(), self.natural.values(), strict=True
+            )
+        }
+        return self._replace(fields)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return False
+        pairs = zip(jax.tree.leaves(self), jax.tree.leaves(other), strict=True)
+        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(self))))
+
+    def _map(self, rule: Callable[..., Array], other: Self | None, *weights: Any) -> Self:
+        fields = {}
+        for name, event in self.natural.items():
+            values = [getattr(self, name)] + ([] if other is None else [getattr(other, name)])
+            extended = [jnp.reshape(w, jnp.shape(w) + (1,) * event) for w in weights]
+            fields[name] = rule(*values, *extended)
+        return self._replace(fields)
+
+    def _replace(self, fields: dict[str, Any]) -> Self:
+        return dataclasses.replace(self, **fields)  # type: ignore[type-var]  # a pytree
+
+
+def _compute_in_float64(cls: type[Any]) -> None:
+    for name, member in list(vars(cls).items()):
+        if name not in ("__add__", "__sub__") and name.startswith("_"):
+            continue
+        if getattr(member, "__isabstractmethod__", False):
+            continue
+        if isinstance(member, types.FunctionType):
+            setattr(cls, name, in_float64(member))
+        elif isinstance(member, classmethod):
+            setattr(cls, name, classmethod(in_float64(member.__func__)))
+        elif isinstance(member, property) and member.fget is not None:
+            setattr(cls, name, property(in_float64(member.fget), doc=member.__doc__))
+
+
+_compute_in_float64(AbstractFamily)
+
+
+def check_positive(owner: str, name: str, value: Any) -> None:
+    """Raise ``ValueError`` unless all entries are positive and finite; placeholders pass."""
+    if is_concrete(value) and not (np.all(np.isfinite(value)) and np.all(np.asarray(value) > 0)):
+        message = f"{owner}: {name} must be positive and finite, got {value}"
+        raise ValueError(message)
+
+
+def check_finite(owner: str, name: str, value: Any) -> None:
+    """Raise ``ValueError`` unless all entries are finite; placeholders pass."""
+    if is_concrete(value) and not np.all(np.isfinite(value)):
+        message = f"{owner}: {name} must be finite, got {value}"
+        raise ValueError(message)
+
+
+def check_positive_definite(owner: str, name: str, matrix: Any) -> None:
+    """Raise ``ValueError`` unless all matrices are symmetric and positive definite."""
+    if not is_concrete(matrix):
+        return
+    symmetric = np.allclose(matrix, np.swapaxes(matrix, -1, -2))
+    if not (symmetric and np.all(linalg.is_positive_definite(jnp.asarray(matrix)))):
+        message = f"{owner}: {name} must be symmetric and positive definite, got {matrix}"
+        raise ValueError(message)

@@ -1,0 +1,128 @@
+"""What is believed of the blocks: one member of each family, or a weighted bank of members."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core.pytree import pytree
+from streambayes.families._base import AbstractFamily
+from streambayes.families._blocks import Blocks
+from streambayes.families._marginal import AbstractMarginal, MixtureMarginal
+
+__all__ = ["AbstractBelief", "Bank", "Point"]
+
+
+class AbstractBelief(abc.ABC):
+    """A posterior over the blocks. Models see ``expectations`` alone; predictions use ``log_mean``."""
+
+    @abc.abstractmethod
+    def expectations(self) -> dict[str, Any]:
+        """Expected statistics per block."""
+
+    @abc.abstractmethod
+    def summary(self) -> Blocks:
+        """One member per block, for callers that need a single one."""
+
+    @abc.abstractmethod
+    def log_mean(self, name: str, log_density: Callable[[Any], Array]) -> Array:
+        r"""$\ln \sum_e w_e \exp f(\lambda_e)$ for a log density of one block's family.
+
+        ``log_density`` maps a family to an array whose last axes are the family's batch axes.
+        """
+
+    @abc.abstractmethod
+    def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
+        """Marginal of a parameter of one block."""
+
+    @abc.abstractmethod
+    def converted(self, change: Callable[[str, Any], AbstractFamily]) -> "AbstractBelief":
+        """The belief with every member put through ``change(block, member)``."""
+
+
+@final
+@pytree
+class Point(AbstractBelief):
+    """One member per block."""
+
+    blocks: Blocks
+
+    def expectations(self) -> dict[str, Any]:
+        return self.blocks.expectations()
+
+    def summary(self) -> Blocks:
+        return self.blocks
+
+    def log_mean(self, name: str, log_density: Callable[[Any], Array]) -> Array:
+        return log_density(self.blocks.params[name])
+
+    def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
+        return of(self.blocks.params[name])
+
+    def converted(self, change: Callable[[str, Any], AbstractFamily]) -> "Point":
+        params = {name: change(name, family) for name, family in self.blocks.params.items()}
+        return Point(Blocks(params=params, counts=self.blocks.counts))
+
+
+@final
+@pytree
+class Bank(AbstractBelief):
+    r"""A mixture $\sum_e w_e q(\beta \mid \lambda_e)$ per block.
+
+    Attributes:
+        log_weights: Per block, shape (num_members, \*blocks); normalized over the first axis.
+        members: Blocks with a leading axis of members.
+    """
+
+    log_weights: dict[str, Array]
+    members: Blocks
+
+    def expectations(self) -> dict[str, Any]:
+        return {
+            name: type(stats)(
+                *(
+                    self._average(name, stat, event)
+                    for stat, event in zip(stats, self._events(name), strict=True)
+                )
+            )
+            for name, stats in self.members.expectations().items()
+        }
+
+    def summary(self) -> Blocks:
+        weights = {name: jnp.exp(log_weight) for name, log_weight in self.log_weights.items()}
+        weighted = self.members.scaled(weights)
+        summed: Blocks = jax.tree.map(lambda leaf: leaf.sum(0), weighted)
+        return summed
+
+    def log_mean(self, name: str, log_density: Callable[[Any], Array]) -> Array:
+        values = jax.vmap(log_density)(self.members.params[name])
+        log_weights = self.log_weights[name]
+        extra = values.ndim - log_weights.ndim
+        shape = log_weights.shape[:1] + (1,) * extra + log_weights.shape[1:]
+        return jax.nn.logsumexp(values + log_weights.reshape(shape), axis=0)
+
+    def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
+        members = jax.vmap(of)(self.members.params[name])
+        weights = jnp.exp(self.log_weights[name])
+        extra = members.mean().ndim - weights.ndim
+        return MixtureMarginal(
+            weights=weights.reshape(weights.shape + (1,) * extra), members=members
+        )
+
+    def converted(self, change: Callable[[str, Any], AbstractFamily]) -> "Bank":
+        params = {
+            name: jax.vmap(lambda member, name=name: change(name, member))(family)
+            for name, family in self.members.params.items()
+        }
+        members = Blocks(params=params, counts=self.members.counts)
+        return Bank(log_weights=self.log_weights, members=members)
+
+    def _events(self, name: str) -> tuple[int, ...]:
+        return tuple(self.members.params[name].natural.values())
+
+    def _average(self, name: str, stat: Array, event: int) -> Array:
+        weights = jnp.exp(self.log_weights[name])
+        return (weights.reshape(weights.shape + (1,) * event) * stat).sum(0)

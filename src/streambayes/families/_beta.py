@@ -1,0 +1,105 @@
+"""The Beta distribution."""
+
+from typing import Any, ClassVar, NamedTuple, Self, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core import numerics
+from streambayes._core.precision import as_real
+from streambayes._core.pytree import pytree
+from streambayes.families._base import AbstractFamily, check_positive
+
+__all__ = ["Beta"]
+
+
+class BetaStats(NamedTuple):
+    """What is expected of a probability and of its complement."""
+
+    log_probability: Array
+    log_complement: Array
+
+
+@final
+@pytree
+class Beta(AbstractFamily):
+    r"""Beta over a probability, $p(x) \propto x^{\alpha - 1} (1 - x)^{\beta - 1}$.
+
+    The natural parameters are the concentrations themselves, with base measure $1 / x(1 - x)$.
+    """
+
+    natural: ClassVar[dict[str, int]] = {"alpha": 0, "beta": 0}
+
+    alpha: Array
+    beta: Array
+
+    @classmethod
+    def from_concentrations(cls, alpha: Any, beta: Any) -> Self:
+        """Beta with pseudo-counts ``alpha`` of successes and ``beta`` of failures."""
+        alpha, beta = as_real(alpha), as_real(beta)
+        check_positive("Beta", "alpha", alpha)
+        check_positive("Beta", "beta", beta)
+        return cls(alpha=alpha, beta=beta)
+
+    def log_normalizer(self) -> Array:
+        return numerics.log_beta(self._concentration())
+
+    def expected_stats(self) -> BetaStats:
+        return BetaStats(
+            -numerics.digamma_difference(self.alpha, self.beta),
+            -numerics.digamma_difference(self.beta, self.alpha),
+        )
+
+    def sufficient_stats(self, x: Any) -> BetaStats:
+        return BetaStats(jnp.log(x), jnp.log1p(-jnp.asarray(x)))
+
+    def log_base_measure(self, x: Any) -> Array:
+        return -jnp.log(x) - jnp.log1p(-jnp.asarray(x))
+
+    def expected_log_base_measure(self) -> Array:
+        return -sum(self.expected_stats(), jnp.zeros(()))
+
+    def is_proper(self) -> Array:
+        return (self.alpha > 0) & (self.beta > 0)
+
+    def kl(self, other: Self) -> Array:
+        total, others_total = self.alpha + self.beta, other.alpha + other.beta
+        return (
+            numerics.gammaln_bregman(self.alpha, other.alpha)
+            + numerics.gammaln_bregman(self.beta, other.beta)
+            - numerics.gammaln_bregman(total, others_total)
+        )
+
+    def entropy(self) -> Array:
+        total = self.alpha + self.beta
+        parts = numerics.gamma_entropy(self.alpha) + numerics.gamma_entropy(self.beta)
+        return parts - numerics.gamma_entropy(total) - jax.scipy.special.digamma(total)
+
+    def log_prob(self, x: Any) -> Array:
+        x = jnp.asarray(x)
+        total = self.alpha + self.beta
+        fit = numerics.deviance(self.alpha, total * x) + numerics.deviance(
+            self.beta, total * (1.0 - x)
+        )
+        width = 0.5 * (jnp.log(self.alpha) + jnp.log(self.beta) - jnp.log(total))
+        rest = (
+            numerics.stirling_error(self.alpha)
+            + numerics.stirling_error(self.beta)
+            - numerics.stirling_error(total)
+        )
+        return width - numerics.HALF_LOG_TWO_PI - fit - rest + self.log_base_measure(x)
+
+    def mean(self) -> Array:
+        """Expected probability, shape ``batch_shape``."""
+        return self.alpha / (self.alpha + self.beta)
+
+    def sample(self, key: Array, num_samples: int) -> Array:
+        key_alpha, key_beta = jax.random.split(key)
+        shape = (num_samples, *self.batch_shape)
+        success = jax.random.loggamma(key_alpha, self.alpha, shape)
+        failure = jax.random.loggamma(key_beta, self.beta, shape)
+        return jax.nn.sigmoid(success - failure)
+
+    def _concentration(self) -> Array:
+        return jnp.stack(jnp.broadcast_arrays(self.alpha, self.beta), axis=-1)

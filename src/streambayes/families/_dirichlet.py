@@ -1,0 +1,90 @@
+"""The Dirichlet distribution."""
+
+from typing import Any, ClassVar, NamedTuple, Self, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core import numerics
+from streambayes._core.precision import as_real
+from streambayes._core.pytree import pytree
+from streambayes.families._base import AbstractFamily, check_positive
+
+__all__ = ["Dirichlet"]
+
+
+class DirichletStats(NamedTuple):
+    """What is expected of a vector of probabilities."""
+
+    log_probabilities: Array
+
+
+@final
+@pytree
+class Dirichlet(AbstractFamily):
+    r"""Dirichlet over probabilities, $p(x) \propto \prod_i x_i^{\alpha_i - 1}$.
+
+    The natural parameter is the concentration itself, shape (\*batch, categories), with base measure
+    $\prod_i 1 / x_i$.
+    """
+
+    natural: ClassVar[dict[str, int]] = {"concentration": 1}
+
+    concentration: Array
+
+    @classmethod
+    def from_concentration(cls, concentration: Any) -> Self:
+        """Dirichlet with a pseudo-count per category on the last axis."""
+        concentration = as_real(concentration)
+        check_positive("Dirichlet", "concentration", concentration)
+        return cls(concentration=concentration)
+
+    def log_normalizer(self) -> Array:
+        return numerics.log_beta(self.concentration)
+
+    def expected_stats(self) -> DirichletStats:
+        others = numerics.sum_of_others(self.concentration)
+        return DirichletStats(-numerics.digamma_difference(self.concentration, others))
+
+    def sufficient_stats(self, x: Any) -> DirichletStats:
+        return DirichletStats(jnp.log(x))
+
+    def log_base_measure(self, x: Any) -> Array:
+        return -jnp.log(x).sum(-1)
+
+    def expected_log_base_measure(self) -> Array:
+        return -self.expected_stats().log_probabilities.sum(-1)
+
+    def is_proper(self) -> Array:
+        return (self.concentration > 0).all(-1)
+
+    def kl(self, other: Self) -> Array:
+        parts = numerics.gammaln_bregman(self.concentration, other.concentration).sum(-1)
+        return parts - numerics.gammaln_bregman(
+            self.concentration.sum(-1), other.concentration.sum(-1)
+        )
+
+    def entropy(self) -> Array:
+        total = self.concentration.sum(-1)
+        parts = numerics.gamma_entropy(self.concentration).sum(-1) - numerics.gamma_entropy(total)
+        return parts - (self.concentration.shape[-1] - 1) * jax.scipy.special.digamma(total)
+
+    def log_prob(self, x: Any) -> Array:
+        x = jnp.asarray(x)
+        total = self.concentration.sum(-1, keepdims=True)
+        fit = numerics.deviance(self.concentration, total * x).sum(-1)
+        width = 0.5 * (jnp.log(self.concentration).sum(-1) - jnp.log(total[..., 0]))
+        rest = numerics.stirling_error(self.concentration).sum(-1) - numerics.stirling_error(
+            total[..., 0]
+        )
+        constant = (self.concentration.shape[-1] - 1) * numerics.HALF_LOG_TWO_PI
+        return width - constant - fit - rest + self.log_base_measure(x)
+
+    def mean(self) -> Array:
+        """Expected probabilities, shape (\*batch, categories)."""
+        return self.concentration / self.concentration.sum(-1, keepdims=True)
+
+    def sample(self, key: Array, num_samples: int) -> Array:
+        shape = (num_samples, *jnp.shape(self.concentration))
+        return jax.nn.softmax(jax.random.loggamma(key, self.concentration, shape), axis=-1)

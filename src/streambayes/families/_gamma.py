@@ -1,0 +1,93 @@
+"""The Gamma distribution."""
+
+from typing import Any, ClassVar, NamedTuple, Self, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core import numerics
+from streambayes._core.precision import as_real
+from streambayes._core.pytree import pytree
+from streambayes.families._base import AbstractFamily, check_positive
+
+__all__ = ["Gamma"]
+
+
+class GammaStats(NamedTuple):
+    """What is expected of a positive quantity."""
+
+    log_value: Array
+    value: Array
+
+
+@final
+@pytree
+class Gamma(AbstractFamily):
+    r"""Gamma over a rate or precision, $p(x) \propto x^{a - 1} e^{-bx}$ with shape $a$, rate $b$."""
+
+    natural: ClassVar[dict[str, int]] = {"shape_minus_one": 0, "negative_rate": 0}
+
+    shape_minus_one: Array
+    negative_rate: Array
+
+    @classmethod
+    def from_shape_rate(cls, shape: Any, rate: Any) -> Self:
+        """Gamma with mean ``shape / rate``."""
+        shape, rate = as_real(shape), as_real(rate)
+        check_positive("Gamma", "shape", shape)
+        check_positive("Gamma", "rate", rate)
+        return cls(shape_minus_one=shape - 1.0, negative_rate=-rate)
+
+    @property
+    def shape(self) -> Array:
+        """$a$."""
+        return self.shape_minus_one + 1.0
+
+    @property
+    def rate(self) -> Array:
+        """$b$."""
+        return -self.negative_rate
+
+    def log_normalizer(self) -> Array:
+        return jax.scipy.special.gammaln(self.shape) - self.shape * jnp.log(self.rate)
+
+    def expected_stats(self) -> GammaStats:
+        log_value = jax.scipy.special.digamma(self.shape) - jnp.log(self.rate)
+        return GammaStats(log_value, self.shape / self.rate)
+
+    def sufficient_stats(self, x: Any) -> GammaStats:
+        return GammaStats(jnp.log(x), jnp.asarray(x))
+
+    def log_base_measure(self, x: Any) -> Array:
+        return jnp.zeros(jnp.shape(x))
+
+    def expected_log_base_measure(self) -> Array:
+        return jnp.zeros(self.batch_shape)
+
+    def is_proper(self) -> Array:
+        return (self.shape > 0) & (self.rate > 0)
+
+    def kl(self, other: Self) -> Array:
+        # A(eta) - A(lambda) - (eta - lambda) . grad A(lambda): shapes at rate 1, then the rates
+        shapes = numerics.gammaln_bregman(self.shape, other.shape)
+        ratio = (other.rate - self.rate) / self.rate
+        rates = self.shape * numerics.excess(ratio)
+        shift = (other.shape - self.shape) * jnp.log1p(ratio)
+        return shapes + rates - shift
+
+    def entropy(self) -> Array:
+        return numerics.gamma_entropy(self.shape) - jnp.log(self.rate)
+
+    def log_prob(self, x: Any) -> Array:
+        x = jnp.asarray(x)
+        fit = numerics.deviance(self.shape, self.rate * x) + numerics.stirling_error(self.shape)
+        return 0.5 * jnp.log(self.shape) - numerics.HALF_LOG_TWO_PI - fit - jnp.log(x)
+
+    def mean(self) -> Array:
+        """$a / b$."""
+        return self.shape / self.rate
+
+    def sample(self, key: Array, num_samples: int) -> Array:
+        shape = (num_samples, *self.batch_shape)
+        return jnp.exp(jax.random.loggamma(key, self.shape, shape)) / self.rate

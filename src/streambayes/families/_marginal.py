@@ -1,0 +1,189 @@
+"""Marginals of single named parameters: what a person is shown of a posterior."""
+
+import abc
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import betainc, gammainc, gammaln, ndtr
+
+from streambayes._core.numerics import log_gamma_ratio
+from streambayes._core.pytree import pytree
+from streambayes.families._beta import Beta
+from streambayes.families._gamma import Gamma
+
+__all__ = [
+    "AbstractMarginal",
+    "BetaMarginal",
+    "GammaMarginal",
+    "MixtureMarginal",
+    "SpreadMarginal",
+    "StudentMarginal",
+]
+
+
+class AbstractMarginal(abc.ABC):
+    """A batch of one-dimensional distributions with mean, variance and distribution function."""
+
+    @abc.abstractmethod
+    def mean(self) -> Array:
+        """Expected value; infinite or NaN where there is none."""
+
+    @abc.abstractmethod
+    def variance(self) -> Array:
+        """Variance; infinite where there is none."""
+
+    @abc.abstractmethod
+    def cdf(self, x: Array) -> Array:
+        """Probability of at most ``x``."""
+
+    @abc.abstractmethod
+    def bracket(self) -> tuple[Array, Array]:
+        """Two points with nearly all of the mass between them."""
+
+    @final
+    def quantile(self, probability: Any) -> Array:
+        """Where the distribution function reaches ``probability``, by bisection."""
+        low, high = self.bracket()
+
+        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+            below, above = ends
+            middle = 0.5 * (below + above)
+            short = self.cdf(middle) < probability
+            return jnp.where(short, middle, below), jnp.where(short, above, middle)
+
+        below, above = jax.lax.fori_loop(0, 200, halve, (low, high))
+        quantile: Array = 0.5 * (below + above)
+        return quantile
+
+
+@final
+@pytree
+class BetaMarginal(AbstractMarginal):
+    """A probability."""
+
+    belief: Beta
+
+    def mean(self) -> Array:
+        return self.belief.mean()
+
+    def variance(self) -> Array:
+        total = self.belief.alpha + self.belief.beta
+        mean = self.belief.mean()
+        return mean * (self.belief.beta / total) / (total + 1.0)
+
+    def cdf(self, x: Array) -> Array:
+        return betainc(self.belief.alpha, self.belief.beta, x)
+
+    def bracket(self) -> tuple[Array, Array]:
+        mean = self.belief.mean()
+        return jnp.zeros_like(mean), jnp.ones_like(mean)
+
+
+@final
+@pytree
+class GammaMarginal(AbstractMarginal):
+    """A rate."""
+
+    belief: Gamma
+
+    def mean(self) -> Array:
+        return self.belief.mean()
+
+    def variance(self) -> Array:
+        return self.belief.shape / jnp.square(self.belief.rate)
+
+    def cdf(self, x: Array) -> Array:
+        return gammainc(self.belief.shape, self.belief.rate * x)
+
+    def bracket(self) -> tuple[Array, Array]:
+        shape, rate = self.belief.shape, self.belief.rate
+        return jnp.zeros_like(rate), (shape + 40.0 * jnp.sqrt(shape) + 800.0) / rate
+
+
+@final
+@pytree
+class StudentMarginal(AbstractMarginal):
+    """A mean whose precision is uncertain: Student-t with location and scale."""
+
+    degrees: Array
+    location: Array
+    scale: Array
+
+    def mean(self) -> Array:
+        return jnp.where(self.degrees > 1.0, self.location, jnp.nan)
+
+    def variance(self) -> Array:
+        safe = jnp.maximum(self.degrees - 2.0, 1e-300)
+        finite = jnp.square(self.scale) * self.degrees / safe
+        return jnp.where(self.degrees > 2.0, finite, jnp.inf)
+
+    def cdf(self, x: Array) -> Array:
+        t = (x - self.location) / self.scale
+        tail = 0.5 * betainc(0.5 * self.degrees, 0.5, self.degrees / (self.degrees + t * t))
+        tail = jnp.where(self.degrees > 1e8, ndtr(-jnp.abs(t)), tail)
+        return jnp.where(t > 0, 1.0 - tail, tail)
+
+    def bracket(self) -> tuple[Array, Array]:
+        # beyond this many scales lies less than 1e-12 of the mass, at one degree of freedom too
+        reach = self.scale * jnp.exp(28.0 / jnp.clip(self.degrees, 0.5, 10.0)) * 10.0
+        return self.location - reach, self.location + reach
+
+
+@final
+@pytree
+class SpreadMarginal(AbstractMarginal):
+    r"""A standard deviation $\tau^{-1/2}$ of a Gamma precision $\tau$."""
+
+    precision: Gamma
+
+    def mean(self) -> Array:
+        shape, rate = self.precision.shape, self.precision.rate
+        # E[tau^-1/2] = sqrt(b) Gamma(a - 1/2) / Gamma(a)
+        safe = jnp.maximum(shape - 0.5, 1e-300)
+        mean = jnp.sqrt(rate) * jnp.exp(-log_gamma_ratio(safe, jnp.asarray(0.5)))
+        return jnp.where(shape > 0.5, mean, jnp.inf)
+
+    def variance(self) -> Array:
+        shape, rate = self.precision.shape, self.precision.rate
+        safe = jnp.maximum(shape - 1.0, 1e-300)
+        # E[1/tau] - E[tau^-1/2]^2; for large shapes the delta method, where the difference cancels
+        exact = rate / safe - jnp.square(self.mean())
+        limit = rate / (4.0 * jnp.square(shape)) * (1.0 + 7.0 / (4.0 * shape))
+        return jnp.where(shape > 1.0, jnp.where(shape > 1e5, limit, exact), jnp.inf)
+
+    def cdf(self, x: Array) -> Array:
+        safe = jnp.maximum(x, 1e-300)
+        return 1.0 - gammainc(self.precision.shape, self.precision.rate / jnp.square(safe))
+
+    def bracket(self) -> tuple[Array, Array]:
+        shape, rate = self.precision.shape, self.precision.rate
+        centre = jnp.sqrt(rate / shape)
+        # gammainc(a, y) ~ y^a / Gamma(a + 1) = 1e-12 bounds the upper end
+        log_low = (gammaln(shape + 1.0) - 28.0) / shape
+        return jnp.zeros_like(centre), jnp.sqrt(rate * jnp.exp(-jnp.clip(log_low, -1400.0, 700.0)))
+
+
+@final
+@pytree
+class MixtureMarginal(AbstractMarginal):
+    """A weighted bank of marginals; weights and members have a leading axis."""
+
+    weights: Array
+    members: AbstractMarginal
+
+    def mean(self) -> Array:
+        return (self.weights * self.members.mean()).sum(0)
+
+    def variance(self) -> Array:
+        centre = self.mean()
+        spread = self.members.variance() + jnp.square(self.members.mean() - centre)
+        return (self.weights * spread).sum(0)
+
+    def cdf(self, x: Array) -> Array:
+        return (self.weights * self.members.cdf(x)).sum(0)
+
+    def bracket(self) -> tuple[Array, Array]:
+        low, high = self.members.bracket()
+        return low.min(0), high.max(0)

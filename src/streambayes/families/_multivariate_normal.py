@@ -1,0 +1,117 @@
+"""The normal distribution of several variables."""
+
+from typing import Any, ClassVar, NamedTuple, Self, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core import linalg, numerics
+from streambayes._core.precision import as_real
+from streambayes._core.pytree import pytree
+from streambayes.families._base import AbstractFamily, check_finite, check_positive_definite
+
+__all__ = ["MultivariateNormal"]
+
+
+class MultivariateNormalStats(NamedTuple):
+    """First two moments."""
+
+    value: Array
+    outer: Array
+
+
+@final
+@pytree
+class MultivariateNormal(AbstractFamily):
+    r"""Normal with mean $m$ and precision matrix $P$ in information form, $(Pm, -P / 2)$."""
+
+    natural: ClassVar[dict[str, int]] = {"precision_mean": 1, "negative_half_precision": 2}
+
+    precision_mean: Array
+    negative_half_precision: Array
+
+    @classmethod
+    def from_mean_precision(cls, mean: Any, precision: Any) -> Self:
+        """Normal with covariance the inverse of ``precision``, shapes (\*batch, d) and (\*batch, d, d)."""
+        mean, precision = as_real(mean), as_real(precision)
+        check_finite("MultivariateNormal", "mean", mean)
+        check_positive_definite("MultivariateNormal", "precision", precision)
+        product = (precision * mean[..., None, :]).sum(-1)
+        return cls(precision_mean=product, negative_half_precision=-0.5 * precision)
+
+    @property
+    def precision(self) -> Array:
+        """$P$."""
+        return -2.0 * self.negative_half_precision
+
+    def mean(self) -> Array:
+        """$m = P^{-1} (Pm)$."""
+        return linalg.solve(self._factor(), self.precision_mean[..., None])[..., 0]
+
+    def covariance(self) -> Array:
+        """$P^{-1}$."""
+        return linalg.solve(self._factor(), jnp.eye(self.precision_mean.shape[-1]))
+
+    def log_normalizer(self) -> Array:
+        factor = self._factor()
+        half = linalg.solve_lower(factor, self.precision_mean[..., None])[..., 0]
+        return 0.5 * (jnp.square(half).sum(-1) - linalg.log_det(factor))
+
+    def expected_stats(self) -> MultivariateNormalStats:
+        mean = self.mean()
+        return MultivariateNormalStats(mean, self.covariance() + _outer(mean))
+
+    def sufficient_stats(self, x: Any) -> MultivariateNormalStats:
+        return MultivariateNormalStats(jnp.asarray(x), _outer(jnp.asarray(x)))
+
+    def log_base_measure(self, x: Any) -> Array:
+        return jnp.full(jnp.shape(x)[:-1], -jnp.shape(x)[-1] * numerics.HALF_LOG_TWO_PI)
+
+    def expected_log_base_measure(self) -> Array:
+        size = self.precision_mean.shape[-1]
+        return jnp.full(self.batch_shape, -size * numerics.HALF_LOG_TWO_PI)
+
+    def is_proper(self) -> Array:
+        return linalg.is_positive_definite(self.precision)
+
+    def kl(self, other: Self) -> Array:
+        distance = linalg.quadratic(self.mean() - other.mean(), other.precision)
+        return 0.5 * (_matrix_excess(self._factor(), self.precision, other.precision) + distance)
+
+    def entropy(self) -> Array:
+        size = self.precision_mean.shape[-1]
+        return size * (numerics.HALF_LOG_TWO_PI + 0.5) - 0.5 * linalg.log_det(self._factor())
+
+    def log_prob(self, x: Any) -> Array:
+        distance = linalg.quadratic(x - self.mean(), self.precision)
+        log_det = linalg.log_det(self._factor())
+        return 0.5 * (log_det - distance) + self.log_base_measure(x)
+
+    def sample(self, key: Array, num_samples: int) -> Array:
+        noise = jax.random.normal(key, (num_samples, *self.precision_mean.shape), dtype=float)
+        # P = L L^T: x = m + L^-T e has covariance P^-1
+        return self.mean() + linalg.solve_lower_transposed(self._factor(), noise[..., None])[..., 0]
+
+    def _factor(self) -> Array:
+        return linalg.cholesky(self.precision)
+
+
+def _outer(vector: Array) -> Array:
+    return vector[..., :, None] * vector[..., None, :]
+
+
+def _matrix_excess(factor: Array, matrix: Array, other: Array) -> Array:
+    r"""$\mathrm{tr}(M) - d - \ln|M|$ for $M = L^{-1} Q L^{-\top}$: zero where $Q = LL^\top$.
+
+    The difference $Q - LL^\top$ is whitened instead of $Q$, so that close matrices keep their digits.
+    """
+    half = linalg.solve_lower(factor, other - matrix)
+    white = linalg.solve_lower(factor, jnp.swapaxes(half, -1, -2))
+    size = matrix.shape[-1]
+    root = linalg.cholesky(white + jnp.eye(size))
+    # the pivots of I + E, as 1 + e_j: sum of e_j - ln(1 + e_j) plus what the off-diagonal takes away
+    diagonal = jnp.diagonal(root, axis1=-2, axis2=-1)
+    below = jnp.square(root).sum(-1) - jnp.square(diagonal)
+    trace = jnp.diagonal(white, axis1=-2, axis2=-1)
+    return (numerics.excess(trace - below) + below).sum(-1)

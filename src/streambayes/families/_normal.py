@@ -1,0 +1,84 @@
+"""The normal distribution of one variable."""
+
+from typing import Any, ClassVar, NamedTuple, Self, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core import numerics
+from streambayes._core.precision import as_real
+from streambayes._core.pytree import pytree
+from streambayes.families._base import AbstractFamily, check_finite, check_positive
+
+__all__ = ["Normal"]
+
+
+class NormalStats(NamedTuple):
+    """First two moments."""
+
+    value: Array
+    square: Array
+
+
+@final
+@pytree
+class Normal(AbstractFamily):
+    r"""Normal with mean $m$ and precision $\tau$ in information form, $(\tau m, -\tau / 2)$."""
+
+    natural: ClassVar[dict[str, int]] = {"precision_mean": 0, "negative_half_precision": 0}
+
+    precision_mean: Array
+    negative_half_precision: Array
+
+    @classmethod
+    def from_mean_precision(cls, mean: Any, precision: Any) -> Self:
+        """Normal with variance ``1 / precision``."""
+        mean, precision = as_real(mean), as_real(precision)
+        check_finite("Normal", "mean", mean)
+        check_positive("Normal", "precision", precision)
+        return cls(precision_mean=precision * mean, negative_half_precision=-0.5 * precision)
+
+    @property
+    def precision(self) -> Array:
+        r"""$\tau$."""
+        return -2.0 * self.negative_half_precision
+
+    def mean(self) -> Array:
+        """$m$."""
+        return self.precision_mean / self.precision
+
+    def log_normalizer(self) -> Array:
+        return 0.5 * (self.precision_mean * self.mean() - jnp.log(self.precision))
+
+    def expected_stats(self) -> NormalStats:
+        mean = self.mean()
+        return NormalStats(mean, mean * mean + 1.0 / self.precision)
+
+    def sufficient_stats(self, x: Any) -> NormalStats:
+        return NormalStats(jnp.asarray(x), jnp.square(x))
+
+    def log_base_measure(self, x: Any) -> Array:
+        return jnp.full(jnp.shape(x), -numerics.HALF_LOG_TWO_PI)
+
+    def expected_log_base_measure(self) -> Array:
+        return jnp.full(self.batch_shape, -numerics.HALF_LOG_TWO_PI)
+
+    def is_proper(self) -> Array:
+        return self.precision > 0
+
+    def kl(self, other: Self) -> Array:
+        ratio = (other.precision - self.precision) / self.precision
+        distance = other.precision * jnp.square(self.mean() - other.mean())
+        return 0.5 * (numerics.excess(ratio) + distance)
+
+    def entropy(self) -> Array:
+        return numerics.HALF_LOG_TWO_PI + 0.5 - 0.5 * jnp.log(self.precision)
+
+    def log_prob(self, x: Any) -> Array:
+        distance = self.precision * jnp.square(x - self.mean())
+        return 0.5 * (jnp.log(self.precision) - distance) - numerics.HALF_LOG_TWO_PI
+
+    def sample(self, key: Array, num_samples: int) -> Array:
+        noise = jax.random.normal(key, (num_samples, *self.batch_shape), dtype=float)
+        return self.mean() + noise / jnp.sqrt(self.precision)

@@ -1,0 +1,144 @@
+"""The joint distribution of a normal's mean and precision."""
+
+from typing import Any, ClassVar, NamedTuple, Self, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core import numerics
+from streambayes._core.precision import as_real
+from streambayes._core.pytree import pytree
+from streambayes.families._base import AbstractFamily, check_finite, check_positive
+from streambayes.families._gamma import Gamma
+
+__all__ = ["MeanPrecision", "NormalGamma"]
+
+
+class MeanPrecision(NamedTuple):
+    """One point of the distribution."""
+
+    mean: Array
+    precision: Array
+
+
+class NormalGammaStats(NamedTuple):
+    r"""What is expected of $\mu\tau$, $\mu^2\tau$, $\tau$ and $\ln\tau$."""
+
+    precision_mean: Array
+    precision_mean_square: Array
+    precision: Array
+    log_precision: Array
+
+
+@final
+@pytree
+class NormalGamma(AbstractFamily):
+    r"""$\tau \sim \mathrm{Gamma}(a, b)$, $\mu \mid \tau \sim N(m, 1 / \kappa\tau)$.
+
+    Natural parameters $(\kappa m, -\kappa / 2, -b - \kappa m^2 / 2, a - 1/2)$.
+    """
+
+    natural: ClassVar[dict[str, int]] = {
+        "scaled_mean": 0,
+        "negative_half_scale": 0,
+        "negative_rate": 0,
+        "shape_minus_half": 0,
+    }
+
+    scaled_mean: Array
+    negative_half_scale: Array
+    negative_rate: Array
+    shape_minus_half: Array
+
+    @classmethod
+    def from_shape_rate_mean_scale(cls, shape: Any, rate: Any, mean: Any, scale: Any) -> Self:
+        r"""Gamma(shape, rate) over the precision; ``scale`` is $\kappa$, the mean's pseudo-rows."""
+        shape, rate, mean, scale = map(as_real, (shape, rate, mean, scale))
+        check_positive("NormalGamma", "shape", shape)
+        check_positive("NormalGamma", "rate", rate)
+        check_finite("NormalGamma", "mean", mean)
+        check_positive("NormalGamma", "scale", scale)
+        fields = (scale * mean, -0.5 * scale, -rate - 0.5 * scale * mean**2, shape - 0.5)
+        return cls(*jnp.broadcast_arrays(*fields))
+
+    @property
+    def scale(self) -> Array:
+        r"""$\kappa$."""
+        return -2.0 * self.negative_half_scale
+
+    @property
+    def location(self) -> Array:
+        """$m$."""
+        return self.scaled_mean / self.scale
+
+    @property
+    def precision(self) -> Gamma:
+        """The marginal of the precision."""
+        rate = -self.negative_rate - 0.5 * self.scaled_mean * self.location
+        return Gamma(shape_minus_one=self.shape_minus_half - 0.5, negative_rate=-rate)
+
+    def rescaled(self, shift: Any, factor: Any) -> Self:
+        r"""The distribution of $(s + f\mu, \tau / f^2)$: the same belief in other units."""
+        gamma = self.precision
+        return type(self).from_shape_rate_mean_scale(
+            gamma.shape, gamma.rate * factor**2, shift + factor * self.location, self.scale
+        )
+
+    def log_normalizer(self) -> Array:
+        return self.precision.log_normalizer() - 0.5 * jnp.log(self.scale)
+
+    def expected_stats(self) -> NormalGammaStats:
+        log_precision, precision = self.precision.expected_stats()
+        mean = self.location
+        return NormalGammaStats(
+            mean * precision, mean**2 * precision + 1.0 / self.scale, precision, log_precision
+        )
+
+    def sufficient_stats(self, x: MeanPrecision) -> NormalGammaStats:
+        mean, precision = x
+        return NormalGammaStats(
+            mean * precision, mean**2 * precision, jnp.asarray(precision), jnp.log(precision)
+        )
+
+    def log_base_measure(self, x: MeanPrecision) -> Array:
+        return jnp.full(jnp.shape(x.mean), -numerics.HALF_LOG_TWO_PI)
+
+    def expected_log_base_measure(self) -> Array:
+        return jnp.full(self.batch_shape, -numerics.HALF_LOG_TWO_PI)
+
+    def is_proper(self) -> Array:
+        return (self.scale > 0) & self.precision.is_proper()
+
+    def kl(self, other: Self) -> Array:
+        gamma = self.precision
+        spread = numerics.excess((other.scale - self.scale) / self.scale)
+        distance = other.scale * gamma.mean() * jnp.square(self.location - other.location)
+        return gamma.kl(other.precision) + 0.5 * (spread + distance)
+
+    def entropy(self) -> Array:
+        gamma = self.precision
+        conditional = 0.5 - 0.5 * (jnp.log(self.scale) + gamma.expected_stats().log_value)
+        return gamma.entropy() + numerics.HALF_LOG_TWO_PI + conditional
+
+    def log_prob(self, x: MeanPrecision) -> Array:
+        mean, precision = x
+        scaled = self.scale * precision
+        distance = scaled * jnp.square(mean - self.location)
+        conditional = 0.5 * (jnp.log(scaled) - distance) - numerics.HALF_LOG_TWO_PI
+        return self.precision.log_prob(precision) + conditional
+
+    def log_predictive(self, x: Any) -> Array:
+        r"""Log density of a new row: Student-t, $2a$ degrees of freedom, scale $b (\kappa + 1) / a\kappa$."""
+        gamma = self.precision
+        half = jnp.asarray(0.5)
+        spread = 2.0 * gamma.rate * (1.0 + 1.0 / self.scale)
+        distance = jnp.square(x - self.location) / spread
+        constant = numerics.log_gamma_ratio(gamma.shape, half) - 0.5 * jnp.log(jnp.pi * spread)
+        return constant - (gamma.shape + 0.5) * jnp.log1p(distance)
+
+    def sample(self, key: Array, num_samples: int) -> MeanPrecision:
+        key_precision, key_mean = jax.random.split(key)
+        precision = self.precision.sample(key_precision, num_samples)
+        noise = jax.random.normal(key_mean, jnp.shape(precision), dtype=float)
+        return MeanPrecision(self.location + noise / jnp.sqrt(self.scale * precision), precision)

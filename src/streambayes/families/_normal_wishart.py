@@ -1,0 +1,203 @@
+"""The joint distribution of a multivariate normal's mean and precision matrix."""
+
+from typing import Any, ClassVar, NamedTuple, Self, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import digamma, gammaln
+
+from streambayes._core import linalg, numerics
+from streambayes._core.precision import as_real
+from streambayes._core.pytree import pytree
+from streambayes.families._base import (
+    AbstractFamily,
+    check_finite,
+    check_positive,
+    check_positive_definite,
+)
+from streambayes.families._multivariate_normal import _matrix_excess, _outer
+from streambayes.families._normal_gamma import MeanPrecision
+
+__all__ = ["NormalWishart"]
+
+
+class NormalWishartStats(NamedTuple):
+    r"""What is expected of $\Lambda\mu$, $\mu^\top\Lambda\mu$, $\Lambda$ and $\ln|\Lambda|$."""
+
+    precision_mean: Array
+    precision_mean_square: Array
+    precision: Array
+    log_det_precision: Array
+
+
+@final
+@pytree
+class NormalWishart(AbstractFamily):
+    r"""$\Lambda \sim \mathrm{Wishart}(\nu, V^{-1})$, $\mu \mid \Lambda \sim N(m, (\kappa\Lambda)^{-1})$.
+
+    $V$ is the inverse scale matrix, $E[\Lambda] = \nu V^{-1}$. Natural parameters
+    $(\kappa m, -\kappa / 2, -(V + \kappa m m^\top) / 2, (\nu - d) / 2)$.
+    """
+
+    natural: ClassVar[dict[str, int]] = {
+        "scaled_mean": 1,
+        "negative_half_scale": 0,
+        "negative_half_scatter": 2,
+        "half_excess_degrees": 0,
+    }
+
+    scaled_mean: Array
+    negative_half_scale: Array
+    negative_half_scatter: Array
+    half_excess_degrees: Array
+
+    @classmethod
+    def from_degrees_scatter_mean_scale(
+        cls, degrees: Any, scatter: Any, mean: Any, scale: Any
+    ) -> Self:
+        r"""Wishart with ``degrees`` $> d - 1$ and inverse scale ``scatter`` $V$; ``scale`` is $\kappa$."""
+        degrees, scatter, mean, scale = map(as_real, (degrees, scatter, mean, scale))
+        size = mean.shape[-1]
+        check_positive("NormalWishart", f"degrees less {size - 1}", degrees - (size - 1))
+        check_positive_definite("NormalWishart", "scatter", scatter)
+        check_finite("NormalWishart", "mean", mean)
+        check_positive("NormalWishart", "scale", scale)
+        return cls(
+            scaled_mean=scale[..., None] * mean,
+            negative_half_scale=-0.5 * scale,
+            negative_half_scatter=-0.5 * (scatter + scale[..., None, None] * _outer(mean)),
+            half_excess_degrees=0.5 * (degrees - size),
+        )
+
+    @property
+    def scale(self) -> Array:
+        r"""$\kappa$."""
+        return -2.0 * self.negative_half_scale
+
+    @property
+    def location(self) -> Array:
+        """$m$, shape (\*batch, d)."""
+        return self.scaled_mean / self.scale[..., None]
+
+    @property
+    def degrees(self) -> Array:
+        r"""$\nu$."""
+        return 2.0 * self.half_excess_degrees + self.scaled_mean.shape[-1]
+
+    @property
+    def scatter(self) -> Array:
+        """$V$, shape (\*batch, d, d)."""
+        mean = self.location
+        return (
+            -2.0 * self.negative_half_scatter - mean[..., :, None] * self.scaled_mean[..., None, :]
+        )
+
+    def rescaled(self, shift: Any, factor: Any) -> Self:
+        r"""The belief about $s + f \odot \mu$ in the units of the vector ``factor``."""
+        scatter = self.scatter * _outer(jnp.broadcast_to(factor, self.scaled_mean.shape))
+        location = shift + factor * self.location
+        return type(self).from_degrees_scatter_mean_scale(
+            self.degrees, scatter, location, self.scale
+        )
+
+    def log_normalizer(self) -> Array:
+        size = self.scaled_mean.shape[-1]
+        log_det = linalg.log_det(linalg.cholesky(self.scatter))
+        gammas = gammaln(self._half_degrees()).sum(-1) + 0.25 * size * (size - 1) * jnp.log(jnp.pi)
+        spread = 0.5 * self.degrees * (size * jnp.log(2.0) - log_det)
+        return gammas + spread - 0.5 * size * jnp.log(self.scale)
+
+    def expected_stats(self) -> NormalWishartStats:
+        size = self.scaled_mean.shape[-1]
+        factor = linalg.cholesky(self.scatter)
+        mean = self.location
+        precision = self.degrees[..., None, None] * linalg.solve(factor, jnp.eye(size))
+        weighted = (precision * mean[..., None, :]).sum(-1)
+        log_det = digamma(self._half_degrees()).sum(-1) + size * jnp.log(2.0)
+        return NormalWishartStats(
+            weighted,
+            (mean * weighted).sum(-1) + size / self.scale,
+            precision,
+            log_det - linalg.log_det(factor),
+        )
+
+    def sufficient_stats(self, x: MeanPrecision) -> NormalWishartStats:
+        mean, precision = x
+        weighted = (precision * mean[..., None, :]).sum(-1)
+        log_det = linalg.log_det(linalg.cholesky(precision))
+        return NormalWishartStats(weighted, (mean * weighted).sum(-1), precision, log_det)
+
+    def log_base_measure(self, x: MeanPrecision) -> Array:
+        # |Lambda|^((nu - d - 1) / 2) and |kappa Lambda|^(1/2): all powers of the determinant are natural
+        size = self.scaled_mean.shape[-1]
+        return jnp.full(jnp.shape(x.mean)[:-1], -size * numerics.HALF_LOG_TWO_PI)
+
+    def expected_log_base_measure(self) -> Array:
+        size = self.scaled_mean.shape[-1]
+        return jnp.full(self.batch_shape, -size * numerics.HALF_LOG_TWO_PI)
+
+    def is_proper(self) -> Array:
+        enough = self.degrees > self.scaled_mean.shape[-1] - 1
+        return (self.scale > 0) & enough & linalg.is_positive_definite(self.scatter)
+
+    def kl(self, other: Self) -> Array:
+        size = self.scaled_mean.shape[-1]
+        scatter, factor = self.scatter, linalg.cholesky(self.scatter)
+        shapes = numerics.gammaln_bregman(self._half_degrees(), other._half_degrees()).sum(-1)
+        matrices = 0.5 * self.degrees * _matrix_excess(factor, scatter, other.scatter)
+        log_det = linalg.log_det(linalg.cholesky(other.scatter)) - linalg.log_det(factor)
+        shift = 0.5 * (other.degrees - self.degrees) * log_det
+        spread = size * numerics.excess((other.scale - self.scale) / self.scale)
+        white = linalg.solve_lower(factor, (self.location - other.location)[..., None])[..., 0]
+        distance = other.scale * self.degrees * jnp.square(white).sum(-1)
+        return shapes + matrices - shift + 0.5 * (spread + distance)
+
+    def entropy(self) -> Array:
+        size = self.scaled_mean.shape[-1]
+        halves = self._half_degrees()
+        order = jnp.arange(size)
+        log_det = linalg.log_det(linalg.cholesky(self.scatter))
+        gammas = numerics.gamma_entropy(halves) + 0.5 * (
+            (size - 1 - order) * digamma(halves) + order
+        )
+        wishart = (
+            gammas.sum(-1)
+            + 0.25 * size * (size - 1) * jnp.log(jnp.pi)
+            + 0.5 * (size + 1) * (size * jnp.log(2.0) - log_det)
+        )
+        expected_log_det = digamma(halves).sum(-1) + size * jnp.log(2.0) - log_det
+        normal = size * (numerics.HALF_LOG_TWO_PI + 0.5 - 0.5 * jnp.log(self.scale))
+        return wishart + normal - 0.5 * expected_log_det
+
+    def log_predictive(self, x: Any) -> Array:
+        r"""Log density of a new row: multivariate Student-t with $\nu - d + 1$ degrees of freedom."""
+        size = self.scaled_mean.shape[-1]
+        spread = (1.0 + 1.0 / self.scale)[..., None, None] * self.scatter
+        factor = linalg.cholesky(spread)
+        white = linalg.solve_lower(factor, (x - self.location)[..., None])[..., 0]
+        half = 0.5 * (self.degrees + 1.0)
+        constant = numerics.log_gamma_ratio(half - 0.5 * size, jnp.asarray(0.5 * size))
+        constant = constant - 0.5 * (size * jnp.log(jnp.pi) + linalg.log_det(factor))
+        return constant - half * jnp.log1p(jnp.square(white).sum(-1))
+
+    def sample(self, key: Array, num_samples: int) -> MeanPrecision:
+        key_diagonal, key_below, key_mean = jax.random.split(key, 3)
+        size = self.scaled_mean.shape[-1]
+        shape = (num_samples, *self.batch_shape)
+        # Bartlett: Lambda = L^-T A A^T L^-1 with V = L L^T
+        squares = jnp.exp(jax.random.loggamma(key_diagonal, self._half_degrees(), (*shape, size)))
+        below = jax.random.normal(key_below, (*shape, size, size), dtype=float)
+        bartlett = jnp.tril(below, -1) + jnp.sqrt(2.0 * squares)[..., None, :] * jnp.eye(size)
+        factor = linalg.cholesky(self.scatter)
+        root = linalg.solve_lower_transposed(factor, bartlett)
+        precision = (root[..., :, None, :] * root[..., None, :, :]).sum(-1)
+        noise = jax.random.normal(key_mean, (*shape, size, 1), dtype=float)
+        spread = linalg.solve_lower_transposed(linalg.cholesky(precision), noise)[..., 0]
+        mean = self.location + spread / jnp.sqrt(self.scale)[..., None]
+        return MeanPrecision(mean, precision)
+
+    def _half_degrees(self) -> Array:
+        """$(\\nu + 1 - j) / 2$ for $j = 1..d$: arguments of the multivariate gamma function."""
+        size = self.scaled_mean.shape[-1]
+        return 0.5 * (self.degrees[..., None] - jnp.arange(size))

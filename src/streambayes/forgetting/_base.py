@@ -1,0 +1,176 @@
+"""AbstractForgetting: what a batch's prior keeps of the past."""
+
+import abc
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar, final
+
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core.pytree import pytree
+from streambayes.families import AbstractBelief, Blocks, Point
+
+__all__ = [
+    "AbstractForgetting",
+    "AbstractSinglePrior",
+    "Clock",
+    "PriorAnchor",
+    "Report",
+    "total",
+    "unit_interval",
+]
+
+Memory = TypeVar("Memory")
+Anchor = TypeVar("Anchor")
+
+
+@final
+@pytree
+class Clock:
+    """What a policy knows of time when a batch arrives; all scalars.
+
+    Attributes:
+        rows: Observations in this batch.
+        rows_seen: Observations in all batches before it.
+        elapsed: Time since the last batch with rows; 0 where no times are given.
+    """
+
+    rows: Array
+    rows_seen: Array
+    elapsed: Array
+
+
+@final
+@pytree
+class Report:
+    """What a policy did with one batch.
+
+    Attributes:
+        rho: Expected share of the past that was kept: a scalar for the whole model, an array per
+            entry of blocks, or ``None`` for policies without one.
+        omega: Natural parameter of the posterior over rho, where rho is learned.
+    """
+
+    rho: Any
+    omega: Any
+
+
+class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
+    """A policy: from what was believed, and the clock, to the prior of the next batch.
+
+    ``Memory`` is what persists between batches, ``Anchor`` what holds while one batch is learned.
+    The coordinate-ascent loop calls ``open`` once, ``update`` for each group of blocks in each sweep,
+    ``refine`` between rounds and ``close`` at the end; the bound it climbs is the model's expected log
+    joint less ``divergence``.
+    """
+
+    maximises_bound: ClassVar[bool] = True
+    """Whether sweeps climb a bound. If not, a batch is one sweep and reports none."""
+    max_rounds: int = 1
+    """How often ``refine`` may be followed by further sweeps, plus one."""
+    minibatch_size: int | None = None
+    """Rows that are learned at a time; ``None`` for the whole batch."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Short name for tables and legends."""
+
+    @abc.abstractmethod
+    def init(self, prior: Blocks) -> Memory:
+        """Before any data."""
+
+    @abc.abstractmethod
+    def belief(self, memory: Memory) -> AbstractBelief:
+        """What is believed now."""
+
+    @abc.abstractmethod
+    def restart(self, memory: Memory, prior: Blocks, chosen: Mapping[str, Any]) -> Memory:
+        """Forget the chosen blocks entirely."""
+
+    @abc.abstractmethod
+    def open(self, memory: Memory, prior: Blocks, clock: Clock) -> Anchor:
+        """A batch with rows arrives."""
+
+    @abc.abstractmethod
+    def update(self, anchor: Anchor, belief: AbstractBelief, messages: Blocks) -> AbstractBelief:
+        """The belief given the batch's messages to some of the blocks."""
+
+    @abc.abstractmethod
+    def refine(self, anchor: Anchor, belief: AbstractBelief) -> Anchor:
+        """What to keep of the past, given the belief that the sweeps have settled on."""
+
+    @abc.abstractmethod
+    def divergence(self, anchor: Anchor, belief: AbstractBelief) -> Array:
+        """What the belief costs against the past, a scalar."""
+
+    @abc.abstractmethod
+    def is_proper(self, anchor: Anchor) -> Array:
+        """Whether what is kept of the past is a distribution, a scalar."""
+
+    @abc.abstractmethod
+    def close(self, anchor: Anchor, belief: AbstractBelief, clock: Clock) -> tuple[Memory, Report]:
+        """The batch is learned."""
+
+
+@final
+@pytree
+class PriorAnchor:
+    """One prior for the batch and the share of the past in it."""
+
+    prior: Blocks
+    rho: Array
+
+
+class AbstractSinglePrior(AbstractForgetting[Blocks, PriorAnchor]):
+    """A policy that settles the batch's prior before seeing the batch; memory is the posterior."""
+
+    @final
+    def init(self, prior: Blocks) -> Blocks:
+        return prior
+
+    @final
+    def belief(self, memory: Blocks) -> AbstractBelief:
+        return Point(memory)
+
+    @final
+    def restart(self, memory: Blocks, prior: Blocks, chosen: Mapping[str, Any]) -> Blocks:
+        return prior.select(dict(chosen), memory)
+
+    @final
+    def update(self, anchor: PriorAnchor, belief: AbstractBelief, messages: Blocks) -> Point:
+        tempered = anchor.prior.only(messages.params)
+        return Point(belief.summary().replaced(tempered + messages))
+
+    @final
+    def refine(self, anchor: PriorAnchor, belief: AbstractBelief) -> PriorAnchor:
+        del belief
+        return anchor
+
+    @final
+    def divergence(self, anchor: PriorAnchor, belief: AbstractBelief) -> Array:
+        return total(belief.summary().kl(anchor.prior))
+
+    @final
+    def is_proper(self, anchor: PriorAnchor) -> Array:
+        return anchor.prior.is_proper()
+
+    @final
+    def close(
+        self, anchor: PriorAnchor, belief: AbstractBelief, clock: Clock
+    ) -> tuple[Blocks, Report]:
+        del clock
+        return belief.summary(), Report(rho=anchor.rho, omega=None)
+
+
+def total(per_block: Mapping[str, Array]) -> Array:
+    """Sum over all blocks."""
+    return jnp.stack([values.sum() for values in per_block.values()]).sum()
+
+
+def unit_interval(policy: str, name: str, value: float) -> float:
+    """The value, if it lies in [0, 1]."""
+    if not 0.0 <= value <= 1.0:  # NaN too
+        message = f"{policy}: {name} must lie in [0, 1], got {value}"
+        raise ValueError(message)
+    return float(value)

@@ -1,0 +1,171 @@
+"""Hierarchical power priors: the share of the past that is kept is learned from each batch."""
+
+import abc
+from collections.abc import Mapping
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core.pytree import definition, pytree
+from streambayes.families import (
+    AbstractBelief,
+    AbstractRho,
+    Blocks,
+    Point,
+    TruncatedExponential,
+)
+from streambayes.forgetting._base import AbstractForgetting, Clock, Report, total
+
+__all__ = ["HPP", "MHPP"]
+
+
+@final
+@pytree
+class HierarchicalAnchor:
+    """The two ends of the power prior and the current posterior over the share between them.
+
+    ``omega`` is one slope for the model, or a dictionary of slopes per block.
+    """
+
+    previous: Blocks
+    prior: Blocks
+    tempered: Blocks
+    omega: Any
+
+
+class AbstractHierarchical(AbstractForgetting[Blocks, HierarchicalAnchor]):
+    r"""Prior of batch t: $E[\rho_t]\lambda_{t-1} + (1 - E[\rho_t])\alpha_u$ with learned $\rho_t$.
+
+    $q(\rho_t \mid \omega_t)$ is in the family of its prior and, with expectations under the current
+    posterior (paper, Lemma 2, with the sign of algorithmic consistency),
+
+    $$\omega_t = KL(q(\beta_t) \| p_u) - KL(q(\beta_t) \| q_{t-1}) + \omega_{prior}.$$
+
+    Each batch starts from the prior over $\rho$, runs sweeps until the bound settles, updates
+    $\omega$, and so on until the bound settles across rounds. ``bound`` is the paper's $\hat L$.
+    """
+
+    rho_prior: AbstractRho
+    max_rounds: int
+
+    @final
+    def __post_init__(self) -> None:
+        if self.rho_prior.batch_shape != ():
+            message = f"{type(self).__name__}: rho_prior must be a single distribution"
+            raise ValueError(message)
+        if self.max_rounds < 1:
+            message = f"{type(self).__name__}: max_rounds must be at least 1, got {self.max_rounds}"
+            raise ValueError(message)
+
+    @abc.abstractmethod
+    def pooled(self, per_block: Mapping[str, Array]) -> Any:
+        """Evidence per block, pooled over the blocks that share one rho."""
+
+    @final
+    def init(self, prior: Blocks) -> Blocks:
+        return prior
+
+    @final
+    def belief(self, memory: Blocks) -> AbstractBelief:
+        return Point(memory)
+
+    @final
+    def restart(self, memory: Blocks, prior: Blocks, chosen: Mapping[str, Any]) -> Blocks:
+        return prior.select(dict(chosen), memory)
+
+    @final
+    def open(self, memory: Blocks, prior: Blocks, clock: Clock) -> HierarchicalAnchor:
+        del clock
+        return self._anchor(memory, prior, self.pooled(jax.tree.map(jnp.zeros_like, memory.counts)))
+
+    @final
+    def update(self, anchor: HierarchicalAnchor, belief: AbstractBelief, messages: Blocks) -> Point:
+        tempered = anchor.tempered.only(messages.params)
+        return Point(belief.summary().replaced(tempered + messages))
+
+    @final
+    def refine(self, anchor: HierarchicalAnchor, belief: AbstractBelief) -> HierarchicalAnchor:
+        posterior = belief.summary()
+        from_prior, from_previous = posterior.kl(anchor.prior), posterior.kl(anchor.previous)
+        gain = {name: from_prior[name] - from_previous[name] for name in from_prior}
+        return self._anchor(anchor.previous, anchor.prior, self.pooled(gain))
+
+    @final
+    def divergence(self, anchor: HierarchicalAnchor, belief: AbstractBelief) -> Array:
+        posterior = belief.summary()
+        from_prior, from_previous = posterior.kl(anchor.prior), posterior.kl(anchor.previous)
+        rho = self._expected_rho(anchor.omega)
+        per_block = rho if isinstance(rho, dict) else dict.fromkeys(from_prior, rho)
+        mixed = {
+            name: (1.0 - per_block[name]) * from_prior[name] + per_block[name] * from_previous[name]
+            for name in from_prior
+        }
+        against = jax.tree.map(
+            lambda slope: self.rho_prior.with_slope(slope).kl(self.rho_prior).sum(), anchor.omega
+        )
+        return total(mixed) + sum(jax.tree.leaves(against))
+
+    @final
+    def is_proper(self, anchor: HierarchicalAnchor) -> Array:
+        return anchor.tempered.is_proper()
+
+    @final
+    def close(
+        self, anchor: HierarchicalAnchor, belief: AbstractBelief, clock: Clock
+    ) -> tuple[Blocks, Report]:
+        del clock
+        rho = self._expected_rho(anchor.omega)
+        return belief.summary(), Report(rho=rho, omega=anchor.omega)
+
+    def _anchor(self, previous: Blocks, prior: Blocks, gain: Any) -> HierarchicalAnchor:
+        omega = jax.tree.map(lambda evidence: evidence + self.rho_prior.slope, gain)
+        tempered = previous.lerp(prior, self._expected_rho(omega))
+        return HierarchicalAnchor(previous=previous, prior=prior, tempered=tempered, omega=omega)
+
+    def _expected_rho(self, omega: Any) -> Any:
+        return jax.tree.map(lambda slope: self.rho_prior.with_slope(slope).mean(), omega)
+
+
+@final
+@definition
+class HPP(AbstractHierarchical):
+    """Hierarchical power prior: one learned rho for the whole model (SVB-HPP).
+
+    Args:
+        rho_prior: Prior over rho; the paper's, a truncated exponential with gamma = 0.1, by default.
+        max_rounds: The most rounds of sweeps and updates of rho per batch.
+    """
+
+    rho_prior: AbstractRho = TruncatedExponential.from_gamma(0.1)
+    max_rounds: int = 100
+
+    @property
+    def name(self) -> str:
+        return "HPP"
+
+    def pooled(self, per_block: Mapping[str, Array]) -> Array:
+        return total(per_block)
+
+
+@final
+@definition
+class MHPP(AbstractHierarchical):
+    """Multiple hierarchical power prior: one learned rho for each block (SVB-MHPP).
+
+    Args:
+        rho_prior: Prior over each rho; the paper's, a truncated exponential with gamma = 0.1, by
+            default.
+        max_rounds: The most rounds of sweeps and updates of rho per batch.
+    """
+
+    rho_prior: AbstractRho = TruncatedExponential.from_gamma(0.1)
+    max_rounds: int = 100
+
+    @property
+    def name(self) -> str:
+        return "MHPP"
+
+    def pooled(self, per_block: Mapping[str, Array]) -> dict[str, Array]:
+        return dict(per_block)

@@ -1,0 +1,102 @@
+"""Power priors: a fixed share of the past, towards the prior or towards nothing."""
+
+from typing import final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core.pytree import definition
+from streambayes.families import Blocks
+from streambayes.forgetting._base import (
+    AbstractSinglePrior,
+    Clock,
+    PriorAnchor,
+    total,
+    unit_interval,
+)
+
+__all__ = ["Fading", "PowerPrior"]
+
+
+@final
+@definition
+class PowerPrior(AbstractSinglePrior):
+    r"""Prior of batch t: $\rho\lambda_{t-1} + (1 - \rho)\alpha_u$ in natural parameters (SVB-PP).
+
+    Equivalent to giving the rows of a batch that lies k batches back the weight $\rho^k$.
+
+    Args:
+        rho: The share of the past that is kept, in [0, 1].
+        kl_budget: Instead of ``rho``: the paper's $\kappa$. Each batch keeps the least share for which
+            $KL(\hat p_t \| q_{t-1}) \le \kappa$ nats, summed over all blocks.
+    """
+
+    rho: float | None = None
+    kl_budget: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.rho is None) == (self.kl_budget is None):
+            message = "PowerPrior: give one of rho and kl_budget"
+            raise ValueError(message)
+        if self.rho is not None:
+            object.__setattr__(self, "rho", unit_interval("PowerPrior", "rho", self.rho))
+        elif self.kl_budget is not None and not 0.0 <= self.kl_budget < float("inf"):
+            message = f"PowerPrior: kl_budget must be at least 0 and finite, got {self.kl_budget}"
+            raise ValueError(message)
+
+    @property
+    def name(self) -> str:
+        if self.rho is None:
+            return f"PP kappa={self.kl_budget:g}"
+        return f"PP {self.rho:g}"
+
+    def open(self, memory: Blocks, prior: Blocks, clock: Clock) -> PriorAnchor:
+        del clock
+        if self.kl_budget is not None:
+            rho = _least_share(memory, prior, self.kl_budget)
+        else:
+            rho = jnp.asarray(self.rho, dtype=float)
+        return PriorAnchor(prior=memory.lerp(prior, rho), rho=rho)
+
+
+@final
+@definition
+class Fading(AbstractSinglePrior):
+    r"""Prior of batch t: $\rho\lambda_{t-1}$, towards nothing rather than towards the prior.
+
+    What the authors' program calls a power prior. It depends on how a family is parametrised, and
+    becomes improper where no rows replace what fades; such a step is refused. The first batch's prior
+    is not faded.
+
+    Args:
+        rho: The share of the past that is kept, in [0, 1].
+    """
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", unit_interval("Fading", "rho", self.rho))
+
+    @property
+    def name(self) -> str:
+        return f"Fading {self.rho:g}"
+
+    def open(self, memory: Blocks, prior: Blocks, clock: Clock) -> PriorAnchor:
+        del prior
+        rho = jnp.where(clock.rows_seen > 0, self.rho, 1.0)
+        return PriorAnchor(prior=memory.scaled(rho), rho=rho)
+
+
+def _least_share(previous: Blocks, prior: Blocks, budget: float) -> Array:
+    """The smallest rho within the budget; the divergence falls from rho = 0 to rho = 1."""
+
+    def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = ends
+        middle = 0.5 * (low + high)
+        within = total(previous.lerp(prior, middle).kl(previous)) <= budget
+        return jnp.where(within, low, middle), jnp.where(within, middle, high)
+
+    _, high = jax.lax.fori_loop(0, 60, halve, (jnp.zeros(()), jnp.ones(())))
+    free = total(prior.kl(previous)) <= budget
+    return jnp.where(free, 0.0, high)

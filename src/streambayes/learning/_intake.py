@@ -1,0 +1,105 @@
+"""From what a user hands over as a batch to checked, padded rows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streambayes._core.batch import Batch
+from streambayes._core.column import Column
+from streambayes._core.pytree import pytree
+from streambayes.models import AbstractModel
+
+__all__ = ["StreamBatch", "bucket_size", "pad", "read_rows", "table"]
+
+
+@pytree
+class StreamBatch:
+    """The columns of one batch with a label and a time; what ``sb.batches`` yields.
+
+    Attributes:
+        columns: Arrays of equal length by name.
+        label: What to call the batch in tables and figures.
+        time: When it ends, on any clock; differences are what policies see. ``None`` for no times.
+    """
+
+    columns: dict[str, np.ndarray]
+    label: str | None = None
+    time: float | None = None
+
+
+def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Columns by name of a mapping, a pandas, polars or Arrow frame, or an array.
+
+    An array has the names in order: two dimensions for several, one for a single column.
+    """
+    if isinstance(data, StreamBatch):
+        return dict(data.columns)
+    if isinstance(data, Mapping):
+        return dict(data)
+    if isinstance(data, np.ndarray | list | tuple):
+        return _from_array(np.asarray(data), names)
+    try:
+        import narwhals as nw
+    except ImportError:
+        message = f"a batch of type {type(data).__name__} needs the extra: pip install 'streambayes[frames]'"
+        raise ImportError(message) from None
+    try:
+        frame = nw.from_native(data, eager_only=True)
+    except TypeError:
+        message = (
+            "a batch must be a mapping of columns, a pandas, polars or Arrow frame, or an array, "
+            f"got {type(data).__name__}"
+        )
+        raise TypeError(message) from None
+    wanted = frame.columns if names is None else [name for name in names if name in frame.columns]
+    return {name: frame.get_column(name).to_numpy() for name in wanted}
+
+
+def read_rows(model: AbstractModel[Any, Any], data: Any) -> np.ndarray:
+    """The model's columns, checked, shape (num_columns, num_rows); errors name column and row."""
+    names = [column.name for column in model.columns]
+    columns = table(data, names)
+    missing = [name for name in names if name not in columns]
+    if missing:
+        present = ", ".join(repr(name) for name in columns) or "none"
+        message = f"the batch lacks column {missing[0]!r}; it has {present}"
+        raise ValueError(message)
+    encoded = {column.name: column.encode(columns[column.name]) for column in model.columns}
+    lengths = {name: len(values) for name, values in encoded.items()}
+    if len(set(lengths.values())) > 1:
+        message = f"columns differ in length: {lengths}"
+        raise ValueError(message)
+    model.check(encoded)
+    return np.stack(list(encoded.values()))
+
+
+def pad(rows: np.ndarray, columns: tuple[Column, ...], multiple: int = 1) -> Batch:
+    """Rows padded with zeros to their bucket, so that near sizes share a compilation."""
+    num_columns, num_rows = rows.shape
+    size = -(-bucket_size(num_rows) // multiple) * multiple
+    values = np.zeros((num_columns, size))
+    values[:, :num_rows] = rows
+    names = tuple(column.name for column in columns)
+    return Batch(values=values, num_rows=np.int64(num_rows), columns=names)  # type: ignore[arg-type]
+
+
+def bucket_size(num_rows: int) -> int:
+    """The next power of two from 16 to 4096; beyond, four sizes to each power of two."""
+    if num_rows <= 4096:
+        return max(16, 1 << (num_rows - 1).bit_length()) if num_rows else 16
+    step = 1 << (num_rows.bit_length() - 3)
+    return -(-num_rows // step) * step
+
+
+def _from_array(array: np.ndarray, names: Sequence[str] | None) -> dict[str, Any]:
+    if names is None:
+        message = "an array needs the names of its columns"
+        raise ValueError(message)
+    if array.ndim == 1 and len(names) == 1:
+        return {names[0]: array}
+    if array.ndim != 2 or array.shape[1] != len(names):
+        wanted = ", ".join(repr(name) for name in names)
+        message = f"an array must have a column for each of {wanted}, got shape {array.shape}"
+        raise ValueError(message)
+    return {name: array[:, place] for place, name in enumerate(names)}

@@ -1,0 +1,160 @@
+"""LearnerState, what the next step needs; StepInfo, what a person wants to see of the last one."""
+
+import dataclasses
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from streambayes._core.outcome import Outcome
+from streambayes._core.precision import in_float64
+from streambayes._core.pytree import pytree, static
+from streambayes._core.scale import Scale
+from streambayes.families import AbstractBelief, AbstractFamily, Blocks
+from streambayes.forgetting import AbstractForgetting
+from streambayes.models import AbstractModel
+
+__all__ = ["LearnerState", "ParameterSummary", "PosteriorSummary", "StepInfo", "by_label"]
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class ParameterSummary:
+    """One parameter of a posterior: its mean, standard deviation and central interval."""
+
+    name: str
+    mean: float
+    sd: float
+    lower: float
+    upper: float
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class PosteriorSummary:
+    """The parameters of a posterior in the user's units; prints as a table."""
+
+    rows: tuple[ParameterSummary, ...]
+    level: float
+
+    def __getitem__(self, name: str) -> ParameterSummary:
+        for row in self.rows:
+            if row.name == name:
+                return row
+        known = ", ".join(repr(row.name) for row in self.rows)
+        message = f"no parameter {name!r}; there are {known}"
+        raise KeyError(message)
+
+    def __str__(self) -> str:
+        width = max(len("parameter"), *(len(row.name) for row in self.rows))
+        interval = f"{self.level:.0%} interval"
+        lines = [f"{'parameter':<{width}}  {'mean':>12}  {'sd':>12}  {interval:>27}"]
+        for row in self.rows:
+            ends = f"{row.lower:>12.6g} .. {row.upper:>11.6g}"
+            lines.append(f"{row.name:<{width}}  {row.mean:>12.6g}  {row.sd:>12.6g}  {ends}")
+        return "\n".join(lines)
+
+
+@final
+@pytree
+class LearnerState:
+    """A learner between two batches. Made by ``StreamLearner.init`` and ``StreamLearner.step``.
+
+    Attributes:
+        prior: The uninformed prior, in internal units.
+        memory: What the policy keeps.
+        belief: What is believed of the parameters, in internal units; ``posterior`` has the user's.
+        scale: Internal and user's units.
+        num_batches: Batches with rows so far.
+        rows_seen: Observations so far.
+        pending: Time that has passed in batches without rows since the last one with rows.
+        last_time: Time of the last batch; NaN if none had one.
+        model: The model.
+        forgetting: The policy.
+    """
+
+    prior: Blocks
+    memory: Any
+    belief: AbstractBelief
+    scale: Scale
+    num_batches: Any
+    rows_seen: Any
+    pending: Any
+    last_time: Any
+    model: AbstractModel[Any, Any] = static()
+    forgetting: AbstractForgetting[Any, Any] = static()
+
+    @property
+    @in_float64
+    def posterior(self) -> dict[str, AbstractFamily]:
+        """One distribution per entry of blocks, in the user's units, as NumPy arrays."""
+        return dict(self._in_units().summary().params)
+
+    @property
+    @in_float64
+    def retained(self) -> dict[str, float]:
+        """Rows of data each block retains, by readable name (the equivalent sample size)."""
+        return by_label(self.model, self.belief.summary().counts)
+
+    @in_float64
+    def summary(self, level: float = 0.9) -> PosteriorSummary:
+        """Mean, standard deviation and central interval of every parameter, in the user's units."""
+        if not 0.0 < level < 1.0:
+            message = f"summary: level must lie in (0, 1), got {level}"
+            raise ValueError(message)
+        rows = []
+        for name, marginal in self.model.marginals(self._in_units()).items():
+            lower = marginal.quantile(0.5 - 0.5 * level)
+            upper = marginal.quantile(0.5 + 0.5 * level)
+            numbers = (marginal.mean(), jnp.sqrt(marginal.variance()), lower, upper)
+            rows.append(ParameterSummary(name, *(float(number) for number in numbers)))
+        return PosteriorSummary(tuple(rows), level)
+
+    def _in_units(self) -> AbstractBelief:
+        return self.belief.converted(
+            lambda name, family: self.model.in_units(name, family, self.scale)
+        )
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class StepInfo:
+    """What one step did.
+
+    Attributes:
+        num_rows: Rows in the batch.
+        bound: The bound that was reached, in the user's units; ``None`` for policies without one.
+        rho: Expected share of the past that was kept: one number, or one per block by readable name;
+            ``None`` for policies without one.
+        omega: Natural parameter of the posterior over rho, likewise.
+        retained: Rows of data each block retains, by readable name.
+        num_sweeps: Sweeps over the batch.
+        num_rounds: Rounds of sweeps between which the policy was refined.
+        outcome: How it ended.
+        events: Sentences about anything out of the ordinary.
+    """
+
+    num_rows: int
+    bound: float | None
+    rho: float | dict[str, float] | None
+    omega: float | dict[str, float] | None
+    retained: dict[str, float]
+    num_sweeps: int
+    num_rounds: int
+    outcome: Outcome
+    events: tuple[str, ...] = ()
+
+
+def by_label(model: AbstractModel[Any, Any], per_block: dict[str, Any]) -> dict[str, float]:
+    """Numbers per block, by readable name."""
+    found: dict[str, float] = {}
+    for name, labels in model.labels().items():
+        values = np.broadcast_to(np.asarray(per_block[name]), labels.shape)
+        found.update(zip(labels.ravel().tolist(), values.ravel().tolist(), strict=True))
+    return found
+
+
+def is_traced(state: LearnerState) -> bool:
+    """Whether a JAX transformation holds placeholders for the state."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(state))

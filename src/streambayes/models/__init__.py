@@ -1,0 +1,16 @@
+"""Models of one batch of rows."""
+
+from streambayes.models._base import AbstractModel
+from streambayes.models._beta_binomial import BetaBinomial
+from streambayes.models._categorical import Categorical
+from streambayes.models._gaussian import Gaussian, MultivariateGaussian
+from streambayes.models._poisson import Poisson
+
+__all__ = [
+    "AbstractModel",
+    "BetaBinomial",
+    "Categorical",
+    "Gaussian",
+    "MultivariateGaussian",
+    "Poisson",
+]

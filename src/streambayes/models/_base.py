@@ -1,0 +1,128 @@
+"""AbstractModel: all that the learner knows of a model."""
+
+import abc
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar, final
+
+import jax
+import numpy as np
+from jax import Array
+
+from streambayes._core.batch import Batch
+from streambayes._core.column import CONTINUOUS, Column
+from streambayes._core.scale import Scale
+from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks
+
+__all__ = ["AbstractModel"]
+
+Local = TypeVar("Local")
+Summary = TypeVar("Summary")
+
+
+class AbstractModel(abc.ABC, Generic[Local, Summary]):
+    """A conjugate-exponential model of one batch of rows.
+
+    A model states its columns, its prior, the sums over rows that a batch reduces to (``row_pass``)
+    and the expected log joint in terms of those sums and of expected statistics of the parameters.
+    Messages to the blocks are the gradient of the latter. It never sees natural parameters, so a
+    belief may be one member of a family or a bank of them. Rows come centred and scaled (``Scale``);
+    ``in_units`` takes a block from those units to the user's.
+    """
+
+    uses_local: ClassVar[bool]
+    """Whether rows have hidden variables. If not, one pass over the rows serves all sweeps."""
+    is_coupled: ClassVar[bool]
+    """Whether a message to one block depends on what is believed of another."""
+
+    @property
+    @abc.abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """What the model reads of a row."""
+
+    @property
+    def update_order(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of blocks that a sweep updates in turn; all at once where blocks are not coupled."""
+        return (tuple(self.prior()),)
+
+    @abc.abstractmethod
+    def prior(self) -> dict[str, AbstractFamily]:
+        """The default prior per block, for centred and scaled columns."""
+
+    @abc.abstractmethod
+    def labels(self) -> dict[str, np.ndarray]:
+        """A readable name for every block: arrays of text in the shape of the blocks."""
+
+    def touched_by(self, column: str) -> dict[str, np.ndarray]:
+        """Which blocks are measured in the units of that column; none, unless a model says so."""
+        del column
+        return {name: np.zeros(label.shape, bool) for name, label in self.labels().items()}
+
+    def start(self, key: Array, batch: Batch, prior: Blocks) -> Blocks:
+        """Where the first batch's sweeps start; the prior, unless symmetry must be broken."""
+        del key, batch
+        return prior
+
+    @abc.abstractmethod
+    def init_local(self, batch: Batch) -> Local:
+        """The rows' hidden variables before the first sweep."""
+
+    @abc.abstractmethod
+    def row_pass(
+        self, expectations: Mapping[str, Any], batch: Batch, local: Local
+    ) -> tuple[Local, Summary]:
+        """Update the rows' hidden variables and sum over rows: the only code that reads them."""
+
+    @abc.abstractmethod
+    def expected_log_joint(self, expectations: Mapping[str, Any], summary: Summary) -> Array:
+        r"""$E_q[\ln p(x, z \mid \beta)] + H[q(z)]$ over the batch, in internal units."""
+
+    @abc.abstractmethod
+    def counts(self, summary: Summary) -> dict[str, Array]:
+        """Rows that bear on each block, weighted by responsibility, in the shape of the blocks."""
+
+    def num_observations(self, batch: Batch) -> Array:
+        """How many observations the batch holds; its rows, unless a row stands for several."""
+        return batch.num_rows.astype(float)
+
+    @abc.abstractmethod
+    def log_predictive(self, belief: AbstractBelief, batch: Batch) -> Array:
+        r"""$\ln \int p(x_i \mid \beta) q(\beta) d\beta$ per padded row, in internal units."""
+
+    def in_units(self, name: str, family: Any, scale: Scale) -> Any:
+        """A block in the user's units; as it is, unless it is touched by a continuous column."""
+        del name, scale
+        return family
+
+    def from_units(self, name: str, family: Any, scale: Scale) -> Any:
+        """A block in internal units: the inverse of ``in_units``."""
+        del name, scale
+        return family
+
+    @abc.abstractmethod
+    def marginals(self, belief: AbstractBelief) -> dict[str, AbstractMarginal]:
+        """Readable name and marginal of every parameter, from a belief in the user's units."""
+
+    def check(self, values: Mapping[str, np.ndarray]) -> None:
+        """Raise ``ValueError`` if columns contradict each other."""
+        del values
+
+    @final
+    def messages(
+        self, expectations: Mapping[str, Any], summary: Summary, names: tuple[str, ...]
+    ) -> Blocks:
+        r"""Messages of the batch to the named blocks, $\partial E[\ln p] / \partial E[t(\beta_m)]$."""
+
+        def in_terms_of(chosen: dict[str, Any]) -> Array:
+            return self.expected_log_joint({**expectations, **chosen}, summary)
+
+        gradient = jax.grad(in_terms_of)({name: expectations[name] for name in names})
+        families, counts = self.prior(), self.counts(summary)
+        return Blocks(
+            params={name: type(families[name])(*gradient[name]) for name in names},
+            counts={name: counts[name] for name in names},
+        )
+
+    @final
+    def scale_from_data(self, free: bool) -> Scale:
+        """The identity; continuous columns take their units from the data if ``free``."""
+        return Scale.identity([not (free and c.kind == CONTINUOUS) for c in self.columns])
