@@ -1,0 +1,73 @@
+"""Bayesian models of data streams that know what to forget."""
+
+from streambayes import families, metrics, models
+from streambayes._core.outcome import Outcome
+from streambayes.checkpoint import load, save
+from streambayes.families import (
+    Beta,
+    Dirichlet,
+    Gamma,
+    MultivariateNormal,
+    Normal,
+    NormalGamma,
+    NormalWishart,
+    TruncatedExponential,
+    TruncatedNormal,
+)
+from streambayes.forgetting import HPP, MHPP, PVB, SVB, SVI, Fading, PowerPrior
+from streambayes.learning import (
+    Comparison,
+    LearnerState,
+    Run,
+    Score,
+    StepError,
+    StepInfo,
+    StepRecord,
+    StreamBatch,
+    StreamLearner,
+    compare,
+    read_records,
+    run,
+)
+from streambayes.sources import batches
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "HPP",
+    "MHPP",
+    "PVB",
+    "SVB",
+    "SVI",
+    "Beta",
+    "Comparison",
+    "Dirichlet",
+    "Fading",
+    "Gamma",
+    "LearnerState",
+    "MultivariateNormal",
+    "Normal",
+    "NormalGamma",
+    "NormalWishart",
+    "Outcome",
+    "PowerPrior",
+    "Run",
+    "Score",
+    "StepError",
+    "StepInfo",
+    "StepRecord",
+    "StreamBatch",
+    "StreamLearner",
+    "TruncatedExponential",
+    "TruncatedNormal",
+    "__version__",
+    "batches",
+    "compare",
+    "families",
+    "load",
+    "metrics",
+    "models",
+    "read_records",
+    "run",
+    "save",
+]

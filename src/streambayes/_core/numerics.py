@@ -10,13 +10,17 @@ from jax.scipy.special import digamma, gammaln
 
 __all__ = [
     "deviance",
+    "deviance_drop",
     "digamma_difference",
     "excess",
     "gamma_entropy",
     "gammaln_bregman",
     "log_beta",
+    "log_beta_bregman",
     "log_gamma_ratio",
     "masked_sum",
+    "ratio_excess",
+    "stirling_bregman",
     "stirling_error",
     "sum_of_others",
 ]
@@ -38,20 +42,31 @@ _SHIFT = 10  # from here on the series has full precision
 
 def excess(e: Array) -> Array:
     r"""$e - \ln(1 + e) \ge 0$ for $e > -1$, to full relative precision near 0."""
-    small = jnp.abs(e) < 0.03
+    small = jnp.abs(e) < 0.25
     s = jnp.where(small, e, 0.0)
-    series = jnp.zeros_like(s)
-    for k in range(11, 1, -1):  # e²/2 - e³/3 + ...
-        series = series * s + (-1.0) ** k / k
-    return jnp.where(small, series * s * s, e - jnp.log1p(jnp.where(small, 0.0, e)))
+    # ln(1 + e) = 2 artanh t with t = e / (2 + e), and e - 2t = et
+    t = s / (2.0 + s)
+    series = t * (s - 2.0 * jnp.square(t) * _horner([1 / k for k in range(3, 25, 2)], t * t))
+    return jnp.where(small, series, e - jnp.log1p(jnp.where(small, 0.0, e)))
+
+
+def ratio_excess(x: Array, y: Array) -> Array:
+    r"""$e - \ln(1 + e) \ge 0$ for $1 + e = y / x$, precise for ratios near 1 and near 0."""
+    return _gap(x, y - x, y)
 
 
 def deviance(x: Array, mean: Array) -> Array:
     r"""$x \ln(x / m) + m - x \ge 0$, to full relative precision where $x \approx m$."""
-    e = (x - mean) / mean
-    near = mean * (e * jnp.log1p(jnp.maximum(e, -1.0)) - excess(jnp.maximum(e, -0.9)))
-    far = x * jnp.log(jnp.where(x > 0, x / mean, 1.0)) + mean - x
-    return jnp.where(jnp.abs(e) < 0.5, near, far)
+    return _deviance(mean, x - mean, x)
+
+
+def deviance_drop(x: Array, mean: Array, shift: Array | float) -> Array:
+    r"""Deviance of $x$ from $m$ less that of $x + s$ from $m + s$, at least 0 for $s \ge 0$.
+
+    With $d = x - m$, $u = sd / m(x + s)$ it is $(sd)^2 / m(m + s)(x + s)$ plus $s$ times the excess
+    of $d / (m + s)$ less $x$ times the excess of $u$; the direct difference loses what both share.
+    """
+    return _deviance_drop(mean, x - mean, x, shift)
 
 
 def stirling_error(x: Array) -> Array:
@@ -62,40 +77,61 @@ def stirling_error(x: Array) -> Array:
     return jnp.where(large, _stirling_series(jnp.where(large, x, _SHIFT)), direct)
 
 
-def gammaln_bregman(x: Array, y: Array) -> Array:
-    r"""$\ln\Gamma(y) - \ln\Gamma(x) - (y - x)\,\psi(x) \ge 0$ for positive $x$ and $y$.
+def stirling_bregman(x: Array, y: Array) -> Array:
+    r"""$c(y) - c(x) - (y - x)\,c'(x) \ge 0$ for Stirling's error $c$ and positive $x$ and $y$."""
+    return _stirling_bregman(*jnp.broadcast_arrays(x, y - x, y))
 
-    With $\ln\Gamma(x) = \ln\Gamma(x + N) - \sum_{k<N} \ln(x + k)$ this is the same quantity at
-    $x + N$ and $y + N$ plus $\sum_k [e_k - \ln(1 + e_k)]$, $e_k = (y - x) / (x + k)$: all positive.
+
+def gammaln_bregman(x: Array, y: Array) -> Array:
+    r"""$\ln\Gamma(y) - \ln\Gamma(x) - (y - x)\,\psi(x) \ge 0$ for positive $x$ and $y$."""
+    return _gammaln_bregman(*jnp.broadcast_arrays(x, y - x, y))
+
+
+def log_beta_bregman(x: Array, y: Array) -> Array:
+    r"""$\ln B(y) - \ln B(x) - (y - x) \cdot \nabla \ln B(x) \ge 0$, $B$ the beta function of the last axis.
+
+    Stirling's formula splits it into $y_0$ times the divergence of the shares $y_i / y_0$ from
+    $x_i / x_0$, half of $\sum_i g_i - g_0$ with $g$ the excess of $y / x$, and Stirling's errors. The
+    divergences of log-gammas of which it is the difference grow with $x$; these parts do not.
     """
     x, y = jnp.broadcast_arrays(x, y)
-    steps = jnp.arange(_SHIFT, dtype=x.dtype)
-    shifted = _ratio_excess(x[..., None] + steps, y[..., None] + steps).sum(-1)
-    e, gap = (y - x) / (x + _SHIFT), _ratio_excess(x + _SHIFT, y + _SHIFT)
-    # (y - 1/2) ln y - y - (x - 1/2) ln x + x - d (ln x - 1/2x) = x [(1 + e) ln(1 + e) - e] + gap / 2
-    x, y = x + _SHIFT, y + _SHIFT
-    log_ratio = jnp.where(jnp.abs(e) < 0.5, jnp.log1p(jnp.maximum(e, -0.5)), jnp.log(y / x))
-    main = x * (e * log_ratio - gap) + 0.5 * gap
-    rest = _stirling_series(y) - _stirling_series(x) + (y - x) * _digamma_series(x)
-    return shifted + main + rest
+    x_total, y_total = x.sum(-1, keepdims=True), y.sum(-1, keepdims=True)
+    d, share = y - x, x / x_total
+    # z = (y_i / y_0) / (x_i / x_0) - 1 = (e_i - e_0) x_0 / y_0, where e_0 is the mean of e = d / x
+    e = d / x
+    ratio, shrink = y / x * (x_total / y_total), x_total / y_total
+    others = sum_of_others(share)
+    above = (e * others - sum_of_others(share * e)) * shrink
+    rounding = (jnp.abs(e) * others + sum_of_others(share * jnp.abs(e))) * shrink
+    z = jnp.where(rounding < 1.0, above, ratio - 1.0)
+    main = (y_total * share * _deviance(jnp.ones_like(z), z, ratio)).sum(-1)
+    d_total = d.sum(-1, keepdims=True)
+    # the largest share takes g_0: g_i - g_0 = z e_0 + excess(z), the others stand alone
+    largest = jnp.arange(x.shape[-1]) == jnp.argmax(share, -1, keepdims=True)
+    gaps = jnp.where(
+        largest, z * (d_total / x_total) + _gap(jnp.ones_like(z), z, ratio), _gap(x, d, y)
+    )
+    rest = _stirling_bregman(x, d, y).sum(-1) - _stirling_bregman(x_total, d_total, y_total)[..., 0]
+    return main + 0.5 * gaps.sum(-1) + rest
 
 
 def log_gamma_ratio(x: Array, delta: Array) -> Array:
-    r"""$\ln\Gamma(x + d) - \ln\Gamma(x)$, $d \ge 0$, without the cancellation at large $x$."""
-    close = gammaln_bregman(x, x + jnp.minimum(delta, x)) + delta * digamma(x)
+    r"""$\ln\Gamma(x + d) - \ln\Gamma(x)$, $d \ge 0$, without the cancellation at large $x$ or small $d$."""
+    x, delta = jnp.broadcast_arrays(x, delta)
+    near = jnp.minimum(delta, x)
+    close = _gammaln_bregman(x, near, x + near) + delta * digamma(x)
     return jnp.where(delta < x, close, gammaln(x + delta) - gammaln(x))
 
 
 def digamma_difference(x: Array, delta: Array) -> Array:
-    r"""$\psi(x + d) - \psi(x)$, $d \ge 0$, without the cancellation at large $x$."""
+    r"""$\psi(x + d) - \psi(x)$, $d \ge 0$, without the cancellation at large $x$ or small $d$."""
     x, delta = jnp.broadcast_arrays(x, delta)
-    steps = jnp.arange(_SHIFT, dtype=x.dtype)
-    low, high = x[..., None] + steps, (x + delta)[..., None] + steps
-    shifted = (delta[..., None] / low / high).sum(-1)
+    low, d, high = _stairs(x, delta, x + delta)
+    shifted = (d / low / high).sum(-1)
     x, y = x + _SHIFT, x + _SHIFT + delta
     # psi(x) = ln x - 1/2x - p(x)
     main = jnp.log1p(delta / x) + 0.5 * delta / x / y
-    return shifted + main + _digamma_series(x) - _digamma_series(y)
+    return shifted + main + _digamma_series_drop(x, delta)
 
 
 def gamma_entropy(shape: Array) -> Array:
@@ -134,11 +170,91 @@ def masked_sum(values: Array, mask: Array) -> Array:
     return jnp.where(mask, values, 0.0).sum(-1)
 
 
-def _ratio_excess(x: Array, y: Array) -> Array:
-    r"""$e - \ln(1 + e)$ for $1 + e = y / x$, precise for ratios near 1 and near 0."""
-    e = (y - x) / x
-    near = jnp.abs(e) < 0.03
-    return jnp.where(near, excess(jnp.where(near, e, 0.0)), e - jnp.log(y / x))
+def _gap(x: Array, d: Array, y: Array) -> Array:
+    """Excess of the ratio of y = x + d to x, where the sum has rounded d away."""
+    e = d / x
+    down = jnp.log(jnp.where(e > -0.5, 1.0, y / x))
+    return jnp.where(e > -0.5, excess(jnp.maximum(e, -0.5)), e - down)
+
+
+def _deviance(x: Array, d: Array, y: Array) -> Array:
+    """Deviance of y = x + d from x, y ln(y / x) - d."""
+    e = d / x
+    near = jnp.abs(e) < 0.5
+    s = jnp.where(near, e, 0.0)
+    ratio = jnp.where(near | (y <= 0), 1.0, y / x)
+    return jnp.where(near, x * (s * jnp.log1p(s) - excess(s)), y * jnp.log(ratio) - d)
+
+
+def _deviance_drop(x: Array, d: Array, y: Array, shift: Array | float) -> Array:
+    high_x, high_y = x + shift, y + shift
+    product = shift * d
+    bend = product / x * (product / high_x / high_y)
+    u = product / x / high_y
+    down = jnp.log(jnp.where(u > -0.5, 1.0, y / x * (high_x / high_y)))
+    tilt = jnp.where(u > -0.5, excess(jnp.maximum(u, -0.5)), u - down)
+    return bend + shift * _gap(high_x, d, high_y) - y * tilt
+
+
+def _stirling_bregman(x: Array, d: Array, y: Array) -> Array:
+    large = jnp.minimum(x, y) >= _SHIFT
+    series = _series_bregman(
+        *(jnp.where(large, v, w) for v, w in ((x, _SHIFT), (d, 0.0), (y, _SHIFT)))
+    )
+    # below, N steps up: the trapezoidal sum of the gaps between x and x + N less their integral
+    gaps = _gap(*_stairs(x, d, y))
+    top = (x + _SHIFT, d, y + _SHIFT)
+    total = gaps.sum(-1) - 0.5 * gaps[..., 0] + 0.5 * _gap(*top)
+    stepped = total - _deviance_drop(x, d, y, _SHIFT) + _series_bregman(*top)
+    return jnp.where(large, series, stepped)
+
+
+def _stairs(x: Array, d: Array, y: Array) -> tuple[Array, Array, Array]:
+    """x, d and y on a last axis of N steps up."""
+    steps = jnp.arange(_SHIFT, dtype=x.dtype)
+    return x[..., None] + steps, d[..., None], y[..., None] + steps
+
+
+def _gammaln_bregman(x: Array, d: Array, y: Array) -> Array:
+    # ln Gamma(x) = ln Gamma(x + N) - sum_k ln(x + k): N gaps, and Stirling's formula, all positive
+    stepped = _gap(*_stairs(x, d, y)).sum(-1)
+    x, y = x + _SHIFT, y + _SHIFT
+    return stepped + _deviance(x, d, y) + 0.5 * _gap(x, d, y) + _series_bregman(x, d, y)
+
+
+def _series_bregman(x: Array, d: Array, y: Array) -> Array:
+    r"""$c(x + d) - c(x) - d c'(x)$ where both arguments are large, power by power.
+
+    $y^{-n} - x^{-n} + n d x^{-n-1} = x^{-n} e \rho\,(r q_n + n)$ with $e = d / x$, $\rho = d / y$,
+    $r = x / y$ and $q_n = \sum_{j \le n - 2} (n - 1 - j)\,r^j$.
+    """
+    e, rho, r = d / x, d / y, x / y
+    geometric, weighted, power = jnp.ones_like(x), jnp.zeros_like(x), 1.0 / x
+    series = jnp.zeros_like(x)
+    for n in range(1, 2 * len(_STIRLING)):
+        if n % 2:
+            series = series + _STIRLING[n // 2] * power * (r * weighted + n)
+        weighted, geometric, power = weighted + geometric, 1.0 + r * geometric, power / x
+    return e * rho * series
+
+
+def _digamma_series_drop(x: Array, d: Array) -> Array:
+    """p(x) - p(x + d), power by power: 1 - r^n = (1 - r) (1 + r + ... + r^(n-1)) with r = x / (x + d)."""
+    rho, r = d / (x + d), x / (x + d)
+    geometric, power = jnp.ones_like(x), 1.0 / x
+    series = jnp.zeros_like(x)
+    for n in range(1, 2 * len(_STIRLING) + 1):
+        if n % 2 == 0:
+            series = series + (n - 1) * _STIRLING[n // 2 - 1] * power * geometric
+        geometric, power = 1.0 + r * geometric, power / x
+    return rho * series
+
+
+def _horner(coefficients: list[float], x: Array) -> Array:
+    total = jnp.zeros_like(x)
+    for coefficient in reversed(coefficients):
+        total = total * x + coefficient
+    return total
 
 
 def _stirling_series(x: Array) -> Array:

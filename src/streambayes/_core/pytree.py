@@ -5,10 +5,11 @@ from typing import Any, TypeVar, dataclass_transform
 
 import jax
 
-__all__ = ["definition", "lookup", "pytree", "registered_name", "static"]
+__all__ = ["definition", "is_definition", "lookup", "pytree", "registered_name", "static"]
 
 T = TypeVar("T")
 _BY_NAME: dict[str, type[Any]] = {}
+_DEFINITIONS: set[type[Any]] = set()
 
 
 def static(**options: Any) -> Any:
@@ -54,7 +55,14 @@ def definition(cls: type[T]) -> type[T]:
     Equal settings are equal values, so they share one compilation, and a saved state names its
     model and policy by class and fields. Every field must be an argument of ``__init__``.
     """
-    return _register(dataclasses.dataclass(frozen=True)(cls))
+    made = _register(dataclasses.dataclass(frozen=True)(cls))
+    _DEFINITIONS.add(made)
+    return made
+
+
+def is_definition(cls: type[Any]) -> bool:
+    """Whether a registered class is one of plain settings, to be built by its constructor."""
+    return cls in _DEFINITIONS
 
 
 def registered_name(cls: type[Any]) -> str:

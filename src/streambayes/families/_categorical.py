@@ -77,7 +77,7 @@ class Categorical(AbstractFamily):
         return jnp.where(hit, log_probabilities, 0.0).sum(-1)
 
     def mean(self) -> Array:
-        """Probabilities of the categories, shape (\*batch, categories)."""
+        r"""Probabilities of the categories, shape (\*batch, categories)."""
         return self.expected_stats().probabilities
 
     def sample(self, key: Array, num_samples: int) -> Array:

@@ -82,7 +82,7 @@ class Dirichlet(AbstractFamily):
         return width - constant - fit - rest + self.log_base_measure(x)
 
     def mean(self) -> Array:
-        """Expected probabilities, shape (\*batch, categories)."""
+        r"""Expected probabilities, shape (\*batch, categories)."""
         return self.concentration / self.concentration.sum(-1, keepdims=True)
 
     def sample(self, key: Array, num_samples: int) -> Array:

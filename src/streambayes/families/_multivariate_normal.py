@@ -33,7 +33,7 @@ class MultivariateNormal(AbstractFamily):
 
     @classmethod
     def from_mean_precision(cls, mean: Any, precision: Any) -> Self:
-        """Normal with covariance the inverse of ``precision``, shapes (\*batch, d) and (\*batch, d, d)."""
+        r"""Normal with covariance the inverse of ``precision``, shapes (\*batch, d) and (\*batch, d, d)."""
         mean, precision = as_real(mean), as_real(precision)
         check_finite("MultivariateNormal", "mean", mean)
         check_positive_definite("MultivariateNormal", "precision", precision)

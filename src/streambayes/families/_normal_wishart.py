@@ -77,7 +77,7 @@ class NormalWishart(AbstractFamily):
 
     @property
     def location(self) -> Array:
-        """$m$, shape (\*batch, d)."""
+        r"""$m$, shape (\*batch, d)."""
         return self.scaled_mean / self.scale[..., None]
 
     @property
@@ -87,7 +87,7 @@ class NormalWishart(AbstractFamily):
 
     @property
     def scatter(self) -> Array:
-        """$V$, shape (\*batch, d, d)."""
+        r"""$V$, shape (\*batch, d, d)."""
         mean = self.location
         return (
             -2.0 * self.negative_half_scatter - mean[..., :, None] * self.scaled_mean[..., None, :]
@@ -198,6 +198,6 @@ class NormalWishart(AbstractFamily):
         return MeanPrecision(mean, precision)
 
     def _half_degrees(self) -> Array:
-        """$(\\nu + 1 - j) / 2$ for $j = 1..d$: arguments of the multivariate gamma function."""
+        r"""$(\nu + 1 - j) / 2$ for $j = 1..d$: arguments of the multivariate gamma function."""
         size = self.scaled_mean.shape[-1]
         return 0.5 * (self.degrees[..., None] - jnp.arange(size))

@@ -82,7 +82,7 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
 
     @abc.abstractmethod
     def belief(self, memory: Memory) -> AbstractBelief:
-        """What is believed now."""
+        """What is believed now: a view of the memory, no computation."""
 
     @abc.abstractmethod
     def restart(self, memory: Memory, prior: Blocks, chosen: Mapping[str, Any]) -> Memory:

@@ -56,16 +56,16 @@ def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
     return {name: frame.get_column(name).to_numpy() for name in wanted}
 
 
-def read_rows(model: AbstractModel[Any, Any], data: Any) -> np.ndarray:
+def read_rows(model: AbstractModel[Any, Any], wanted: tuple[Column, ...], data: Any) -> np.ndarray:
     """The model's columns, checked, shape (num_columns, num_rows); errors name column and row."""
-    names = [column.name for column in model.columns]
+    names = [column.name for column in wanted]
     columns = table(data, names)
     missing = [name for name in names if name not in columns]
     if missing:
         present = ", ".join(repr(name) for name in columns) or "none"
         message = f"the batch lacks column {missing[0]!r}; it has {present}"
         raise ValueError(message)
-    encoded = {column.name: column.encode(columns[column.name]) for column in model.columns}
+    encoded = {column.name: column.encode(columns[column.name]) for column in wanted}
     lengths = {name: len(values) for name, values in encoded.items()}
     if len(set(lengths.values())) > 1:
         message = f"columns differ in length: {lengths}"

@@ -1,24 +1,22 @@
 """StreamLearner: a model and a policy, applied to one batch after another."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from streambayes._core.batch import Batch
 from streambayes._core.column import CONTINUOUS
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope
 from streambayes._core.scale import Scale
-from streambayes.families import AbstractBelief, AbstractFamily, Blocks, Point
-from streambayes.forgetting import AbstractForgetting, Clock, Report
+from streambayes.families import AbstractFamily, Blocks, Point
+from streambayes.forgetting import AbstractForgetting
+from streambayes.learning._compiled import Facts, compiled
 from streambayes.learning._intake import StreamBatch, pad, read_rows
 from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
-from streambayes.learning._sweep import ascend
 from streambayes.models import AbstractModel
 
 __all__ = ["Score", "StepError", "StreamLearner"]
@@ -49,23 +47,6 @@ class Score(NamedTuple):
     bound: float
     predictive: float
     num_rows: int
-
-
-class _Learned(NamedTuple):
-    memory: Any
-    belief: Any
-    report: Report
-    bound: Array
-    num_sweeps: Array
-    num_rounds: Array
-    outcome: Array
-
-
-class _Compiled(NamedTuple):
-    learn: Any
-    score: Any
-    log_predictive: Any
-    start: Any
 
 
 @final
@@ -122,11 +103,13 @@ class StreamLearner:
         self._scale = _initial_scale(model, scale)
         self._prior = _given_blocks(model, prior, "prior")
         self._start = _given_blocks(model, start, "start")
-        self._compiled = _compile(model, forgetting, self.tolerance, self.max_sweeps)
+        self._columns = model.columns
+        self._labels = model.labels()
+        self._compiled = compiled(model, forgetting, self.tolerance, self.max_sweeps)
 
     def init(self, first_batch: Any, *, seed: int = 0) -> LearnerState:
         """The state before any batch: scale and start from ``first_batch``, which is not yet learned."""
-        rows = read_rows(self.model, first_batch)
+        rows = read_rows(self.model, self._columns, first_batch)
         scale = self._scale.freeze(rows) if rows.shape[1] else self._scale
         with float64_scope():
             prior = self._internal(self._prior, scale, Blocks.of_prior(self.model.prior()))
@@ -160,7 +143,7 @@ class StreamLearner:
             time: When the batch ends, on any clock; a ``StreamBatch`` brings its own.
         """
         self._check_state(state)
-        rows = read_rows(self.model, batch)
+        rows = read_rows(self.model, self._columns, batch)
         if time is None and isinstance(batch, StreamBatch):
             time = batch.time
         elapsed, last_time = _elapsed(state, time)
@@ -170,35 +153,35 @@ class StreamLearner:
         events: tuple[str, ...] = ()
         if not state.scale.frozen.all():
             state, events = self._freeze(state, rows)
-        padded = self._pad(rows)
         with float64_scope():
-            learned, rows_seen = self._compiled.learn(
+            memory, flat = self._compiled.learn(
                 state.memory,
                 state.belief,
                 state.prior,
                 *_units(state.scale),
-                padded,
+                self._pad(rows),
                 state.rows_seen,
                 np.float64(elapsed),
             )
-            outcome = Outcome(int(learned.outcome))
+            facts = self._compiled.read_facts(np.asarray(flat))
+        outcome = Outcome(int(facts.outcome))
         if outcome.failed:
             raise StepError(outcome)
         after = _replace(
             state,
-            memory=learned.memory,
-            belief=learned.belief,
+            memory=memory,
+            belief=self.forgetting.belief(memory),
             num_batches=state.num_batches + 1,
-            rows_seen=rows_seen,
+            rows_seen=state.rows_seen + np.float64(facts.num_observations),
             pending=np.float64(0.0),
             last_time=last_time,
         )
-        return after, self._info(learned, rows.shape[1], outcome, events)
+        return after, self._info(facts, rows.shape[1], outcome, events)
 
     def score(self, state: LearnerState, batch: Any) -> Score:
         """Mean log-likelihood of rows under the state, in both definitions; NaN if there are none."""
         self._check_state(state)
-        rows = read_rows(self.model, batch)
+        rows = read_rows(self.model, self._columns, batch)
         num_rows = rows.shape[1]
         if not num_rows:
             return Score(float("nan"), float("nan"), 0)
@@ -211,7 +194,7 @@ class StreamLearner:
     def log_predictive(self, state: LearnerState, batch: Any) -> np.ndarray:
         """Log predictive density of every row, in the user's units, shape (num_rows,)."""
         self._check_state(state)
-        rows = read_rows(self.model, batch)
+        rows = read_rows(self.model, self._columns, batch)
         with float64_scope():
             values = self._compiled.log_predictive(
                 state.belief, *_units(state.scale), self._pad(rows)
@@ -222,7 +205,7 @@ class StreamLearner:
         return f"StreamLearner({self.model!r}, {self.forgetting!r})"
 
     def _pad(self, rows: np.ndarray) -> Batch:
-        return pad(rows, self.model.columns, self.forgetting.minibatch_size or 1)
+        return pad(rows, self._columns, self.forgetting.minibatch_size or 1)
 
     def _internal(
         self, given: Mapping[str, AbstractFamily], scale: Scale, default: Blocks
@@ -260,7 +243,7 @@ class StreamLearner:
         touched: dict[str, Any] = {}
         events = []
         for place in fresh:
-            name = self.model.columns[place].name
+            name = self._columns[place].name
             for block, mask in self.model.touched_by(name).items():
                 touched[block] = touched.get(block, np.zeros_like(mask)) | mask
             events.append(
@@ -275,17 +258,16 @@ class StreamLearner:
         return state, tuple(events)
 
     def _info(
-        self, learned: _Learned, num_rows: int, outcome: Outcome, events: tuple[str, ...]
+        self, facts: Facts, num_rows: int, outcome: Outcome, events: tuple[str, ...]
     ) -> StepInfo:
-        bound = float(learned.bound) if self.forgetting.maximises_bound else None
         return StepInfo(
             num_rows=num_rows,
-            bound=bound,
-            rho=self._readable(learned.report.rho),
-            omega=self._readable(learned.report.omega),
-            retained=by_label(self.model, learned.belief.summary().counts),
-            num_sweeps=int(learned.num_sweeps),
-            num_rounds=int(learned.num_rounds),
+            bound=float(facts.bound) if self.forgetting.maximises_bound else None,
+            rho=self._readable(facts.report.rho),
+            omega=self._readable(facts.report.omega),
+            retained=by_label(self._labels, facts.retained),
+            num_sweeps=int(facts.num_sweeps),
+            num_rounds=int(facts.num_rounds),
             outcome=outcome,
             events=events,
         )
@@ -305,129 +287,7 @@ class StreamLearner:
     def _readable(self, value: Any) -> float | dict[str, float] | None:
         if value is None:
             return None
-        return by_label(self.model, value) if isinstance(value, dict) else float(value)
-
-
-@functools.cache
-def _compile(model: Model, policy: Policy, tolerance: float, max_sweeps: int) -> _Compiled:
-    """The compiled functions of a model and a policy; equal settings share them."""
-
-    def learn_one(
-        memory: Any, belief: AbstractBelief, prior: Blocks, batch: Batch, clock: Clock
-    ) -> _Learned:
-        anchor = policy.open(memory, prior, clock)
-        proper = policy.is_proper(anchor)
-        at = ascend(
-            model,
-            policy,
-            batch,
-            anchor,
-            belief,
-            tolerance=tolerance * jnp.maximum(clock.rows, 1.0),
-            max_sweeps=max_sweeps,
-        )
-        memory, report = policy.close(at.anchor, at.belief, clock)
-        posterior = at.belief.summary()
-        finite = posterior.is_finite()
-        if policy.maximises_bound:
-            finite = finite & jnp.isfinite(at.bound)
-        outcome = jnp.where(at.settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
-        outcome = jnp.where(finite, outcome, Outcome.NOT_FINITE)
-        outcome = jnp.where(proper & posterior.is_proper(), outcome, Outcome.IMPROPER)
-        return _Learned(memory, at.belief, report, at.bound, at.num_sweeps, at.num_rounds, outcome)
-
-    def learn(
-        memory: Any,
-        belief: AbstractBelief,
-        prior: Blocks,
-        shift: Array,
-        factor: Array,
-        batch: Batch,
-        rows_seen: Array,
-        elapsed: Array,
-    ) -> tuple[_Learned, Array]:
-        batch, log_jacobian = _standardised(batch, shift, factor)
-        rows = model.num_observations(batch)
-        clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
-        if policy.minibatch_size is None:
-            learned = learn_one(memory, belief, prior, batch, clock)
-        else:
-            learned = learn_minibatches(memory, belief, prior, batch, clock, policy.minibatch_size)
-        return learned._replace(bound=learned.bound + log_jacobian), rows_seen + rows
-
-    def learn_minibatches(
-        memory: Any, belief: AbstractBelief, prior: Blocks, batch: Batch, clock: Clock, size: int
-    ) -> _Learned:
-        pieces = batch.values.shape[1] // size
-        values = batch.values.reshape(-1, pieces, size).swapaxes(0, 1)
-        num_rows = jnp.clip(batch.num_rows - size * jnp.arange(pieces), 0, size)
-
-        def one(carry: tuple[Any, Any, Array], piece: tuple[Array, Array]) -> Any:
-            memory, belief, seen = carry
-            part = Batch(values=piece[0], num_rows=piece[1], columns=batch.columns)
-            rows = model.num_observations(part)
-            # the batch's time passes at its first minibatch
-            elapsed = jnp.where(seen > clock.rows_seen, 0.0, clock.elapsed)
-            now = Clock(rows=rows, rows_seen=seen, elapsed=elapsed)
-            learned = learn_one(memory, belief, prior, part, now)
-            keep = lambda new, old: jnp.where(part.num_rows > 0, new, old)  # noqa: E731
-            memory, belief = jax.tree.map(keep, (learned.memory, learned.belief), (memory, belief))
-            worst = jnp.where(part.num_rows > 0, learned.outcome, Outcome.CONVERGED)
-            rest = learned._replace(memory=None, belief=None, outcome=worst)
-            return (memory, belief, seen + rows), rest
-
-        carry, each = jax.lax.scan(one, (memory, belief, clock.rows_seen), (values, num_rows))
-        last: _Learned = jax.tree.map(lambda leaf: leaf[-1], each)
-        return last._replace(
-            memory=carry[0],
-            belief=carry[1],
-            outcome=each.outcome.max(),
-            num_sweeps=jnp.where(num_rows > 0, each.num_sweeps, 0).sum(),
-        )
-
-    def score(
-        belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
-    ) -> tuple[Array, Array]:
-        batch, log_jacobian = _standardised(batch, shift, factor)
-        expectations = belief.expectations()
-        bound = model.expected_log_joint(expectations, _settled_rows(model, expectations, batch))
-        density = jnp.where(batch.mask, model.log_predictive(belief, batch), 0.0).sum()
-        return bound + log_jacobian, density + log_jacobian
-
-    def log_predictive(belief: AbstractBelief, shift: Array, factor: Array, batch: Batch) -> Array:
-        batch, _ = _standardised(batch, shift, factor)
-        return model.log_predictive(belief, batch) - jnp.log(factor).sum()
-
-    def start(key: Array, batch: Batch, prior: Blocks, shift: Array, factor: Array) -> Blocks:
-        return model.start(key, _standardised(batch, shift, factor)[0], prior)
-
-    return _Compiled(jax.jit(learn), jax.jit(score), jax.jit(log_predictive), jax.jit(start))
-
-
-def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> Any:
-    """Sums over rows with their hidden variables at their optimum for fixed parameters."""
-    local, summary = model.row_pass(expectations, batch, model.init_local(batch))
-    if not model.uses_local:
-        return summary
-    joint = model.expected_log_joint(expectations, summary)
-
-    def gaining(at: tuple[Any, Any, Array, Array, Array]) -> Array:
-        return at[4] & (at[3] < 100)
-
-    def body(at: tuple[Any, Any, Array, Array, Array]) -> tuple[Any, Any, Array, Array, Array]:
-        local, summary = model.row_pass(expectations, batch, at[0])
-        joint = model.expected_log_joint(expectations, summary)
-        return local, summary, joint, at[3] + 1, joint - at[2] > 1e-10 * batch.num_rows
-
-    first = (local, summary, joint, jnp.zeros((), int), jnp.ones((), bool))
-    return jax.lax.while_loop(gaining, body, first)[1]
-
-
-def _standardised(batch: Batch, shift: Array, factor: Array) -> tuple[Batch, Array]:
-    """The batch in internal units, and what the change of units adds to its log density."""
-    values = (batch.values - shift[:, None]) / factor[:, None]
-    changed = Batch(values=values, num_rows=batch.num_rows, columns=batch.columns)
-    return changed, -batch.num_rows * jnp.log(factor).sum()
+        return by_label(self._labels, value) if isinstance(value, dict) else float(value)
 
 
 def _units(scale: Scale) -> tuple[Any, Any]:

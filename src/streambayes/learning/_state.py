@@ -1,16 +1,17 @@
 """LearnerState, what the next step needs; StepInfo, what a person wants to see of the last one."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.outcome import Outcome
-from streambayes._core.precision import in_float64
+from streambayes._core.precision import in_float64, is_concrete
 from streambayes._core.pytree import pytree, static
 from streambayes._core.scale import Scale
+from streambayes._core.table import Table
 from streambayes.families import AbstractBelief, AbstractFamily, Blocks
 from streambayes.forgetting import AbstractForgetting
 from streambayes.models import AbstractModel
@@ -47,13 +48,17 @@ class PosteriorSummary:
         raise KeyError(message)
 
     def __str__(self) -> str:
-        width = max(len("parameter"), *(len(row.name) for row in self.rows))
         interval = f"{self.level:.0%} interval"
-        lines = [f"{'parameter':<{width}}  {'mean':>12}  {'sd':>12}  {interval:>27}"]
-        for row in self.rows:
-            ends = f"{row.lower:>12.6g} .. {row.upper:>11.6g}"
-            lines.append(f"{row.name:<{width}}  {row.mean:>12.6g}  {row.sd:>12.6g}  {ends}")
-        return "\n".join(lines)
+        rows = [
+            {
+                "parameter": row.name,
+                "mean": row.mean,
+                "sd": row.sd,
+                interval: f"{row.lower:.6g} .. {row.upper:.6g}",
+            }
+            for row in self.rows
+        ]
+        return str(Table(("parameter", "mean", "sd", interval), tuple(rows)))
 
 
 @final
@@ -95,7 +100,7 @@ class LearnerState:
     @in_float64
     def retained(self) -> dict[str, float]:
         """Rows of data each block retains, by readable name (the equivalent sample size)."""
-        return by_label(self.model, self.belief.summary().counts)
+        return by_label(self.model.labels(), self.belief.summary().counts)
 
     @in_float64
     def summary(self, level: float = 0.9) -> PosteriorSummary:
@@ -146,15 +151,15 @@ class StepInfo:
     events: tuple[str, ...] = ()
 
 
-def by_label(model: AbstractModel[Any, Any], per_block: dict[str, Any]) -> dict[str, float]:
+def by_label(labels: Mapping[str, np.ndarray], per_block: Mapping[str, Any]) -> dict[str, float]:
     """Numbers per block, by readable name."""
     found: dict[str, float] = {}
-    for name, labels in model.labels().items():
-        values = np.broadcast_to(np.asarray(per_block[name]), labels.shape)
-        found.update(zip(labels.ravel().tolist(), values.ravel().tolist(), strict=True))
+    for name, readable in labels.items():
+        values = np.asarray(per_block[name])
+        found.update(zip(readable.ravel().tolist(), values.ravel().tolist(), strict=True))
     return found
 
 
 def is_traced(state: LearnerState) -> bool:
     """Whether a JAX transformation holds placeholders for the state."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(state))
+    return not is_concrete(state.rows_seen)

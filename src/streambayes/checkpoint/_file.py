@@ -1,0 +1,115 @@
+"""A learner's state as one file: a zip of a JSON description and safetensors arrays, nothing pickled."""
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streambayes._core.precision import to_host
+from streambayes.checkpoint._tree import describe, restore
+from streambayes.learning import LearnerState
+
+__all__ = ["load", "save"]
+
+_FORMAT = "streambayes-state"
+_VERSION = 1
+_MANIFEST, _ARRAYS = "manifest.json", "arrays.safetensors"
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # equal states are equal files
+
+
+def save(state: LearnerState, path: str | os.PathLike[str]) -> None:
+    """Write a state to a file, replacing what was there all at once or not at all."""
+    from streambayes import __version__
+
+    if not isinstance(state, LearnerState):
+        message = f"save: expected a state from StreamLearner, got {type(state).__name__}"
+        raise TypeError(message)
+    pack, _ = _safetensors()
+    arrays: dict[str, np.ndarray] = {}
+    description = describe(to_host(state), arrays)
+    packed = pack(arrays)
+    manifest = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "library": __version__,
+        "sha256": hashlib.sha256(packed).hexdigest(),
+        "state": description,
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(_MANIFEST, _EPOCH), json.dumps(manifest, indent=1))
+        archive.writestr(zipfile.ZipInfo(_ARRAYS, _EPOCH), packed)
+    _replace(Path(path), buffer.getvalue())
+
+
+def load(path: str | os.PathLike[str]) -> LearnerState:
+    """The state that ``save`` wrote; ``ValueError`` says what is wrong with a file that is none."""
+    _, unpack = _safetensors()
+    manifest, packed = _read(Path(path))
+    if manifest.get("format") != _FORMAT:
+        message = f"{path} is not a saved streambayes state"
+        raise ValueError(message)
+    if manifest.get("version") != _VERSION:
+        message = (
+            f"{path} has format version {manifest.get('version')}, this library reads version "
+            f"{_VERSION}; it was written by streambayes {manifest.get('library')}"
+        )
+        raise ValueError(message)
+    if hashlib.sha256(packed).hexdigest() != manifest.get("sha256"):
+        message = f"{path} is damaged: its arrays do not match their checksum"
+        raise ValueError(message)
+    try:
+        state = restore(manifest["state"], unpack(packed))
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"{path} is damaged: {error}"
+        raise ValueError(message) from None
+    if not isinstance(state, LearnerState):
+        message = f"{path} holds a {type(state).__name__}, not a state"
+        raise ValueError(message)
+    return state
+
+
+def _safetensors() -> tuple[Callable[..., bytes], Callable[..., Any]]:
+    try:
+        from safetensors.numpy import load as unpack
+        from safetensors.numpy import save as pack
+    except ImportError:
+        message = "saving and loading need the extra: pip install 'streambayes[save]'"
+        raise ImportError(message) from None
+    return pack, unpack
+
+
+def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest, packed = json.loads(archive.read(_MANIFEST)), archive.read(_ARRAYS)
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+        message = f"{path} is not a saved streambayes state, or it is cut short ({error})"
+        raise ValueError(message) from None
+    return manifest if isinstance(manifest, dict) else {}, packed
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside the file and rename over it, through to the disk."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

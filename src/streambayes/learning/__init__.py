@@ -1,0 +1,31 @@
+"""Learning from a sequence of batches."""
+
+from streambayes.learning._intake import StreamBatch, bucket_size, table
+from streambayes.learning._learner import Score, StepError, StreamLearner
+from streambayes.learning._record import StepRecord, read_records
+from streambayes.learning._run import Comparison, Run, Scores, compare, run
+from streambayes.learning._state import LearnerState, ParameterSummary, PosteriorSummary, StepInfo
+from streambayes.learning._sweep import Ascent, ascend, sweep
+
+__all__ = [
+    "Ascent",
+    "Comparison",
+    "LearnerState",
+    "ParameterSummary",
+    "PosteriorSummary",
+    "Run",
+    "Score",
+    "Scores",
+    "StepError",
+    "StepInfo",
+    "StepRecord",
+    "StreamBatch",
+    "StreamLearner",
+    "ascend",
+    "bucket_size",
+    "compare",
+    "read_records",
+    "run",
+    "sweep",
+    "table",
+]

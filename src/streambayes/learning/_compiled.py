@@ -1,0 +1,206 @@
+"""The compiled functions of a model and a policy; equal settings share them."""
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from streambayes._core.batch import Batch
+from streambayes._core.outcome import Outcome
+from streambayes.families import AbstractBelief, Blocks
+from streambayes.forgetting import AbstractForgetting, Clock, Report
+from streambayes.learning._sweep import ascend
+from streambayes.models import AbstractModel
+
+__all__ = ["Compiled", "Facts", "compiled"]
+
+Model = AbstractModel[Any, Any]
+Policy = AbstractForgetting[Any, Any]
+
+
+class Facts(NamedTuple):
+    """What a person wants to see of a step."""
+
+    report: Report
+    retained: dict[str, Array]
+    bound: Array
+    num_observations: Array
+    num_sweeps: Array
+    num_rounds: Array
+    outcome: Array
+
+
+@final
+class Compiled:
+    """Functions of one batch in the user's units, compiled once for every bucket of rows.
+
+    ``learn`` hands its facts over as one flat array, because each array that leaves the device costs
+    as much as a small step; ``read_facts`` takes it apart.
+    """
+
+    def __init__(self, model: Model, policy: Policy, tolerance: float, max_sweeps: int) -> None:
+        self._model = model
+        self._policy = policy
+        self._tolerance = tolerance
+        self._max_sweeps = max_sweeps
+        self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
+        self.learn = jax.jit(self._learn)
+        self.score = jax.jit(self._score)
+        self.log_predictive = jax.jit(self._log_predictive)
+        self.start = jax.jit(self._start)
+
+    def read_facts(self, flat: np.ndarray) -> Facts:
+        """The facts that ``learn`` has returned as one array."""
+        if self._layout is None:
+            message = "read_facts before learn"
+            raise RuntimeError(message)
+        tree, shapes = self._layout
+        leaves, at = [], 0
+        for shape in shapes:
+            size = math.prod(shape)
+            leaves.append(flat[at : at + size].reshape(shape))
+            at += size
+        facts: Facts = jax.tree.unflatten(tree, leaves)
+        return facts
+
+    def _learn(
+        self,
+        memory: Any,
+        belief: AbstractBelief,
+        prior: Blocks,
+        shift: Array,
+        factor: Array,
+        batch: Batch,
+        rows_seen: Array,
+        elapsed: Array,
+    ) -> tuple[Any, Array]:
+        batch, log_jacobian = _standardised(batch, shift, factor)
+        rows = self._model.num_observations(batch)
+        clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
+        learn = self._learn_whole if self._policy.minibatch_size is None else self._learn_pieces
+        memory, facts = learn(memory, belief, prior, batch, clock)
+        leaves, tree = jax.tree.flatten(facts._replace(bound=facts.bound + log_jacobian))
+        self._layout = tree, [leaf.shape for leaf in leaves]
+        return memory, jnp.concatenate([leaf.ravel().astype(float) for leaf in leaves])
+
+    def _learn_whole(
+        self, memory: Any, belief: AbstractBelief, prior: Blocks, batch: Batch, clock: Clock
+    ) -> tuple[Any, Facts]:
+        policy = self._policy
+        anchor = policy.open(memory, prior, clock)
+        at = ascend(
+            self._model,
+            policy,
+            batch,
+            anchor,
+            belief,
+            tolerance=self._tolerance * jnp.maximum(clock.rows, 1.0),
+            max_sweeps=self._max_sweeps,
+        )
+        memory, report = policy.close(at.anchor, at.belief, clock)
+        posterior = at.belief.summary()
+        finite = posterior.is_finite()
+        if policy.maximises_bound:
+            finite = finite & jnp.isfinite(at.bound)
+        proper = policy.is_proper(anchor) & posterior.is_proper()
+        outcome = jnp.where(at.settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
+        outcome = jnp.where(finite, outcome, Outcome.NOT_FINITE)
+        facts = Facts(
+            report=report,
+            retained=posterior.counts,
+            bound=at.bound,
+            num_observations=clock.rows,
+            num_sweeps=at.num_sweeps,
+            num_rounds=at.num_rounds,
+            outcome=jnp.where(proper, outcome, Outcome.IMPROPER),
+        )
+        return memory, facts
+
+    def _learn_pieces(
+        self, memory: Any, belief: AbstractBelief, prior: Blocks, batch: Batch, clock: Clock
+    ) -> tuple[Any, Facts]:
+        """One minibatch after another."""
+        size = self._policy.minibatch_size or batch.values.shape[1]
+        pieces = batch.values.shape[1] // size
+        values = batch.values.reshape(-1, pieces, size).swapaxes(0, 1)
+        num_rows = jnp.clip(batch.num_rows - size * jnp.arange(pieces), 0, size)
+
+        def one(carry: tuple[Any, Any, Array], piece: tuple[Array, Array]) -> Any:
+            memory, belief, seen = carry
+            part = Batch(values=piece[0], num_rows=piece[1], columns=batch.columns)
+            rows = self._model.num_observations(part)
+            # the batch's time passes at its first minibatch
+            elapsed = jnp.where(seen > clock.rows_seen, 0.0, clock.elapsed)
+            now = Clock(rows=rows, rows_seen=seen, elapsed=elapsed)
+            learned, facts = self._learn_whole(memory, belief, prior, part, now)
+            memory, belief = jax.tree.map(
+                lambda new, old: jnp.where(part.num_rows > 0, new, old),
+                (learned, self._policy.belief(learned)),
+                (memory, belief),
+            )
+            return (memory, belief, seen + rows), facts
+
+        carry, each = jax.lax.scan(one, (memory, belief, clock.rows_seen), (values, num_rows))
+        last = jnp.maximum((num_rows > 0).sum() - 1, 0)
+        facts: Facts = jax.tree.map(lambda leaf: leaf[last], each)
+        return carry[0], facts._replace(
+            num_observations=clock.rows,
+            num_sweeps=jnp.where(num_rows > 0, each.num_sweeps, 0).sum(),
+            outcome=jnp.where(num_rows > 0, each.outcome, Outcome.CONVERGED).max(),
+        )
+
+    def _score(
+        self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
+    ) -> tuple[Array, Array]:
+        """Sums over rows of both log-likelihoods."""
+        batch, log_jacobian = _standardised(batch, shift, factor)
+        expectations = belief.expectations()
+        summary = _settled_rows(self._model, expectations, batch)
+        bound = self._model.expected_log_joint(expectations, summary)
+        density = jnp.where(batch.mask, self._model.log_predictive(belief, batch), 0.0).sum()
+        return bound + log_jacobian, density + log_jacobian
+
+    def _log_predictive(
+        self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
+    ) -> Array:
+        batch, _ = _standardised(batch, shift, factor)
+        return self._model.log_predictive(belief, batch) - jnp.log(factor).sum()
+
+    def _start(
+        self, key: Array, batch: Batch, prior: Blocks, shift: Array, factor: Array
+    ) -> Blocks:
+        return self._model.start(key, _standardised(batch, shift, factor)[0], prior)
+
+
+compiled = functools.cache(Compiled)
+
+
+def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> Any:
+    """Sums over rows with their hidden variables at their optimum for fixed parameters."""
+    local, summary = model.row_pass(expectations, batch, model.init_local(batch))
+    if not model.uses_local:
+        return summary
+    joint = model.expected_log_joint(expectations, summary)
+
+    def gaining(at: tuple[Any, Any, Array, Array, Array]) -> Array:
+        return at[4] & (at[3] < 100)
+
+    def body(at: tuple[Any, Any, Array, Array, Array]) -> tuple[Any, Any, Array, Array, Array]:
+        local, summary = model.row_pass(expectations, batch, at[0])
+        joint = model.expected_log_joint(expectations, summary)
+        return local, summary, joint, at[3] + 1, joint - at[2] > 1e-10 * batch.num_rows
+
+    first = (local, summary, joint, jnp.zeros((), int), jnp.ones((), bool))
+    return jax.lax.while_loop(gaining, body, first)[1]
+
+
+def _standardised(batch: Batch, shift: Array, factor: Array) -> tuple[Batch, Array]:
+    """The batch in internal units, and what the change of units adds to its log density."""
+    values = (batch.values - shift[:, None]) / factor[:, None]
+    changed = Batch(values=values, num_rows=batch.num_rows, columns=batch.columns)
+    return changed, -batch.num_rows * jnp.log(factor).sum()

@@ -1,0 +1,109 @@
+"""StepRecord: one step of a run as plain data, in memory and as a line of JSON on disk."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self, TextIO, final
+
+__all__ = ["RecordWriter", "StepRecord", "read_records"]
+
+_FILE = "records.jsonl"
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class StepRecord:
+    """One step of a run; scores are means over rows in the user's units.
+
+    Attributes:
+        index: Position in the stream, from 0.
+        label: What the batch is called.
+        time: When it ended, if the stream has times.
+        num_rows: Rows that were learned.
+        num_test: Rows that were held out.
+        bound: The bound reached, if the policy climbs one.
+        rho: Share of the past that was kept: one number, or one per block.
+        omega: Natural parameter of the posterior over rho, likewise.
+        retained: Rows of data each block retains.
+        test_bound: Held-out log-likelihood after learning, the authors' definition.
+        test_predictive: Held-out log-likelihood after learning, the real predictive density.
+        prequential: Log predictive density of the whole batch before learning from it; none for the
+            first batch, which sets scale and start.
+        num_sweeps: Sweeps over the batch.
+        num_rounds: Rounds between which the policy was refined.
+        outcome: How the step ended.
+        events: Anything out of the ordinary.
+        seconds: Time the step took, scores included.
+    """
+
+    index: int
+    label: str
+    time: float | None
+    num_rows: int
+    num_test: int
+    bound: float | None
+    rho: float | dict[str, float] | None
+    omega: float | dict[str, float] | None
+    retained: dict[str, float]
+    test_bound: float | None
+    test_predictive: float | None
+    prequential: float | None
+    num_sweeps: int
+    num_rounds: int
+    outcome: str
+    events: tuple[str, ...]
+    seconds: float
+
+    def to_json(self) -> str:
+        """One line of JSON; numbers that are not finite become null."""
+        return json.dumps(_finite(dataclasses.asdict(self)), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> Self:
+        """The record that ``to_json`` wrote."""
+        fields = json.loads(line)
+        return cls(**{**fields, "events": tuple(fields["events"])})
+
+
+@final
+class RecordWriter:
+    """Appends records to a folder, one line each, visible to readers at once."""
+
+    def __init__(self, folder: str | Path, *, append: bool) -> None:
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        if not append and (path / _FILE).exists():
+            message = f"{path} already holds the records of a run; choose another folder"
+            raise FileExistsError(message)
+        self._file: TextIO = (path / _FILE).open("a", encoding="utf-8")
+
+    def write(self, record: StepRecord) -> None:
+        """Append one record."""
+        self._file.write(record.to_json() + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_records(folder: str | Path) -> Iterator[StepRecord]:
+    """The records of a run that was recorded in ``folder``, one by one."""
+    path = Path(folder) / _FILE
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield StepRecord.from_json(line)
+            except (ValueError, TypeError, KeyError) as error:
+                message = f"{path}, line {number}: not a record of a run ({error})"
+                raise ValueError(message) from None
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,337 @@
+"""run and compare: learners over a whole stream, with records and scores."""
+
+import collections
+import dataclasses
+import math
+import time as clock
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from streambayes._core.table import Table
+from streambayes.forgetting import AbstractForgetting
+from streambayes.learning._intake import StreamBatch, table
+from streambayes.learning._learner import StepError, StreamLearner
+from streambayes.learning._progress import Progress
+from streambayes.learning._record import RecordWriter, StepRecord
+from streambayes.learning._state import LearnerState
+from streambayes.models import AbstractModel
+
+__all__ = ["Comparison", "Run", "Scores", "compare", "run"]
+
+_KEPT = 1000
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Means over all rows of a run, in the user's units; ``None`` for what was not asked for.
+
+    Attributes:
+        test_bound: Held-out log-likelihood, the authors' definition (TMLL).
+        test_predictive: Held-out log-likelihood, the real predictive density.
+        prequential: Log predictive density of each batch before learning from it.
+    """
+
+    test_bound: float | None
+    test_predictive: float | None
+    prequential: float | None
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A learner after a stream.
+
+    Attributes:
+        learner: The learner.
+        state: Its state after the last batch.
+        records: One per step; the most recent ones where they are also written to disk.
+        scores: Means over the whole run.
+    """
+
+    learner: StreamLearner
+    state: LearnerState
+    records: tuple[StepRecord, ...]
+    scores: Scores
+
+    def table(self) -> Table:
+        """The steps, one per row."""
+        columns = (
+            "batch",
+            "rows",
+            "bound",
+            "E[rho]",
+            "test bound",
+            "test predictive",
+            "prequential",
+        )
+        rows = tuple(
+            {
+                "batch": record.label,
+                "rows": record.num_rows,
+                "bound": record.bound,
+                "E[rho]": _mean_rho(record.rho),
+                "test bound": record.test_bound,
+                "test predictive": record.test_predictive,
+                "prequential": record.prequential,
+            }
+            for record in self.records
+        )
+        return Table(columns, rows)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Several policies after the same stream; ``runs`` by the policy's name."""
+
+    runs: Mapping[str, Run]
+
+    def table(self) -> Table:
+        """The policies, one per row, with their scores: means over rows, higher is better."""
+        columns = ("method", "test bound", "test predictive", "prequential", "mean E[rho]")
+        rows = []
+        for name, run in self.runs.items():
+            shares = [_mean_rho(record.rho) for record in run.records[1:]]
+            known = [share for share in shares if share is not None]
+            rows.append(
+                {
+                    "method": name,
+                    "test bound": run.scores.test_bound,
+                    "test predictive": run.scores.test_predictive,
+                    "prequential": run.scores.prequential,
+                    "mean E[rho]": sum(known) / len(known) if known else None,
+                }
+            )
+        return Table(columns, tuple(rows))
+
+
+def run(
+    learner: StreamLearner,
+    batches: Iterable[Any],
+    *,
+    test_fraction: float = 0.0,
+    prequential: bool = True,
+    seed: int = 0,
+    state: LearnerState | None = None,
+    progress: bool | None = None,
+    record: str | Path | None = None,
+) -> Run:
+    """Learn a stream, batch by batch.
+
+    Args:
+        learner: The learner.
+        batches: Any iterable of batches: mappings, frames, arrays, or what ``sb.batches`` yields.
+        test_fraction: Share of each batch's rows to hold out, at random, and to score after learning.
+        prequential: Whether to score each batch before learning from it.
+        seed: For the split and for the start.
+        state: To go on from, instead of starting with the first batch.
+        progress: Whether to show progress; by default if standard error is a terminal.
+        record: Folder to write a record of every step to, as it happens; only the most recent ones
+            then stay in memory.
+    """
+    return _drive(
+        {"": learner},
+        batches,
+        test_fraction=test_fraction,
+        prequential=prequential,
+        seed=seed,
+        states={} if state is None else {"": state},
+        progress=progress,
+        record=record,
+    )[""]
+
+
+def compare(
+    model: AbstractModel[Any, Any],
+    batches: Iterable[Any],
+    policies: Sequence[AbstractForgetting[Any, Any]],
+    *,
+    test_fraction: float = 1 / 3,
+    prequential: bool = True,
+    seed: int = 0,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Learn one stream with several policies, on identical splits and from the same start.
+
+    Args:
+        model: The model.
+        batches: Any iterable of batches; it is read once.
+        policies: The policies.
+        test_fraction: Share of each batch's rows to hold out, at random, and to score after learning.
+        prequential: Whether to score each batch before learning from it.
+        seed: For the split and for the start.
+        progress: Whether to show progress; by default if standard error is a terminal.
+        **settings: Passed on to every ``StreamLearner``: ``prior``, ``scale``, ``start``, ...
+    """
+    names = [policy.name for policy in policies]
+    if not names or len(set(names)) < len(names):
+        message = f"compare: policies must be distinct, got {names}"
+        raise ValueError(message)
+    learners = {policy.name: StreamLearner(model, policy, **settings) for policy in policies}
+    return Comparison(
+        _drive(
+            learners,
+            batches,
+            test_fraction=test_fraction,
+            prequential=prequential,
+            seed=seed,
+            states={},
+            progress=progress,
+            record=None,
+        )
+    )
+
+
+def _drive(
+    learners: Mapping[str, StreamLearner],
+    batches: Iterable[Any],
+    *,
+    test_fraction: float,
+    prequential: bool,
+    seed: int,
+    states: Mapping[str, LearnerState],
+    progress: bool | None,
+    record: str | Path | None,
+) -> dict[str, Run]:
+    if not 0.0 <= test_fraction < 1.0:
+        message = f"test_fraction must lie in [0, 1), got {test_fraction}"
+        raise ValueError(message)
+    total = len(batches) if isinstance(batches, Sized) else None
+    drivers = {
+        name: _Driver(learner, states.get(name), prequential, seed, record)
+        for name, learner in learners.items()
+    }
+    names = [column.name for column in next(iter(learners.values())).model.columns]
+    try:
+        with Progress(progress, total) as shown:
+            for index, (batch, train, test) in enumerate(
+                _split(batches, names, test_fraction, seed)
+            ):
+                for driver in drivers.values():
+                    done = driver.step(index, batch, train, test)
+                shown.update(index + 1, done)
+    finally:
+        for driver in drivers.values():
+            driver.close()
+    return {name: driver.finished() for name, driver in drivers.items()}
+
+
+def _split(
+    batches: Iterable[Any], names: list[str], test_fraction: float, seed: int
+) -> Iterator[tuple[StreamBatch, dict[str, Any], dict[str, Any] | None]]:
+    """Every batch as columns, whole and split into rows to learn and rows to hold out."""
+    for index, data in enumerate(batches):
+        batch = data if isinstance(data, StreamBatch) else StreamBatch(columns=table(data, names))
+        if not test_fraction:
+            yield batch, batch.columns, None
+            continue
+        columns = {
+            name: np.asarray(values) for name, values in batch.columns.items() if name in names
+        }
+        num_rows = len(next(iter(columns.values()))) if columns else 0
+        order = np.random.default_rng([seed, index]).permutation(num_rows)
+        num_test = min(round(num_rows * test_fraction), max(num_rows - 1, 0))
+        test, train = np.sort(order[:num_test]), np.sort(order[num_test:])
+        yield (
+            batch,
+            {name: values[train] for name, values in columns.items()},
+            {name: values[test] for name, values in columns.items()},
+        )
+
+
+@final
+class _Driver:
+    """One learner of a run: its state, its records, its scores so far."""
+
+    def __init__(
+        self,
+        learner: StreamLearner,
+        state: LearnerState | None,
+        prequential: bool,
+        seed: int,
+        record: str | Path | None,
+    ) -> None:
+        self._learner = learner
+        self._state = state
+        self._prequential = prequential
+        self._seed = seed
+        self._writer = None if record is None else RecordWriter(record, append=state is not None)
+        kept = None if record is None else _KEPT
+        self._records: collections.deque[StepRecord] = collections.deque(maxlen=kept)
+        self._sums = dict.fromkeys(("test_bound", "test_predictive", "prequential"), (0.0, 0))
+
+    def step(
+        self, index: int, batch: StreamBatch, train: dict[str, Any], test: dict[str, Any] | None
+    ) -> StepRecord:
+        """Score, learn, score, record."""
+        started = clock.perf_counter()
+        learner = self._learner
+        label = str(index) if batch.label is None else batch.label
+        try:
+            state = learner.init(train, seed=self._seed) if self._state is None else self._state
+            before = None
+            if self._prequential and state.num_batches > 0:
+                before = learner.score(state, batch)
+            after, info = learner.step(state, train, time=batch.time)
+        except (ValueError, TypeError, StepError) as error:
+            error.add_note(f"in batch {index} ({label!r}) of the stream")
+            raise
+        held_out = None if test is None else learner.score(after, test)
+        record = StepRecord(
+            index=index,
+            label=label,
+            time=batch.time,
+            num_rows=info.num_rows,
+            num_test=0 if held_out is None else held_out.num_rows,
+            bound=info.bound,
+            rho=info.rho,
+            omega=info.omega,
+            retained=info.retained,
+            test_bound=None if held_out is None else held_out.bound,
+            test_predictive=None if held_out is None else held_out.predictive,
+            prequential=None if before is None else before.predictive,
+            num_sweeps=info.num_sweeps,
+            num_rounds=info.num_rounds,
+            outcome=info.outcome.name.lower(),
+            events=info.events,
+            seconds=clock.perf_counter() - started,
+        )
+        self._state = after
+        self._add("test_bound", record.test_bound, record.num_test)
+        self._add("test_predictive", record.test_predictive, record.num_test)
+        self._add("prequential", record.prequential, 0 if before is None else before.num_rows)
+        self._records.append(record)
+        if self._writer is not None:
+            self._writer.write(record)
+        return record
+
+    def close(self) -> None:
+        """No more records."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def finished(self) -> Run:
+        """The run so far."""
+        if self._state is None:
+            message = "the stream has no batches"
+            raise ValueError(message)
+        means = {
+            name: total / num_rows if num_rows else None
+            for name, (total, num_rows) in self._sums.items()
+        }
+        return Run(self._learner, self._state, tuple(self._records), Scores(**means))
+
+    def _add(self, name: str, mean: float | None, num_rows: int) -> None:
+        if mean is None or not num_rows or math.isnan(mean):
+            return
+        total, rows = self._sums[name]
+        self._sums[name] = (total + mean * num_rows, rows + num_rows)
+
+
+def _mean_rho(rho: float | dict[str, float] | None) -> float | None:
+    return sum(rho.values()) / len(rho) if isinstance(rho, dict) else rho

@@ -1,0 +1,177 @@
+"""Batches of a table in memory: by row count, by calendar period, by column."""
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from streambayes.learning import StreamBatch, table
+
+__all__ = ["Batches", "batches"]
+
+_PERIOD = re.compile(r"(\d*)(s|m|h|d|w|mo|q|y)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_MONTHS = {"mo": 1, "q": 3, "y": 12}
+_MONDAY = 4 * 86400  # 1 January 1970 was a Thursday; weeks start on Monday, four days later
+
+
+@final
+class Batches:
+    """A table cut into batches; can be iterated any number of times."""
+
+    def __init__(
+        self, columns: dict[str, np.ndarray], cuts: list[tuple[str | None, float | None, Any]]
+    ) -> None:
+        self._columns = columns
+        self._cuts = cuts
+
+    def __len__(self) -> int:
+        return len(self._cuts)
+
+    def __iter__(self) -> Iterator[StreamBatch]:
+        for label, time, rows in self._cuts:
+            columns = {name: values[rows] for name, values in self._columns.items()}
+            yield StreamBatch(columns=columns, label=label, time=time)
+
+
+def batches(
+    data: Any,
+    *,
+    rows: int | None = None,
+    every: str | float | None = None,
+    time: str | None = None,
+    by: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Batches:
+    """Cut a table into batches. Give one of ``rows``, ``every`` and ``by``.
+
+    Args:
+        data: A mapping of columns, a pandas, polars or Arrow frame, or an array.
+        rows: Rows per batch, in the order of the table; the last batch may have fewer.
+        every: A period, ``"30m"``, ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, ``"1q"``, ``"1y"``, or a
+            number in the units of a numeric ``time``. Batches are in order of time; periods without
+            rows are left out, and rows keep their order within one.
+        time: The column of times: dates, ISO text or numbers. With ``rows``, a batch has the time of
+            its last row.
+        by: A column; a batch for each of its values, in order of first appearance.
+        columns: The names of an array's columns.
+    """
+    if sum(choice is not None for choice in (rows, every, by)) != 1:
+        message = "batches: give one of rows, every and by"
+        raise ValueError(message)
+    held = {name: np.asarray(values) for name, values in table(data, columns).items()}
+    lengths = {name: len(values) for name, values in held.items()}
+    if len(set(lengths.values())) != 1:
+        message = f"batches: columns must have the same length, got {lengths}"
+        raise ValueError(message)
+    for name in (time, by):
+        if name is not None and name not in held:
+            message = f"batches: there is no column {name!r}; the table has {sorted(held)}"
+            raise ValueError(message)
+    if every is not None:
+        if time is None:
+            message = "batches: every needs the name of the time column, time=..."
+            raise ValueError(message)
+        return Batches(held, _by_period(time, held[time], every))
+    times = None if time is None else _seconds(time, held[time])
+    if rows is not None:
+        return Batches(held, _by_rows(rows, next(iter(lengths.values())), times))
+    return Batches(held, _by_value(held[by], times))  # type: ignore[index]  # one of the three is given
+
+
+def _by_rows(rows: int, num_rows: int, times: np.ndarray | None) -> list[Any]:
+    if rows < 1:
+        message = f"batches: rows must be at least 1, got {rows}"
+        raise ValueError(message)
+    cuts = []
+    for start in range(0, num_rows, rows):
+        stop = min(start + rows, num_rows)
+        time = None if times is None else float(times[stop - 1])
+        cuts.append((None, time, slice(start, stop)))
+    return cuts
+
+
+def _by_value(values: np.ndarray, times: np.ndarray | None) -> list[Any]:
+    _, first, group = np.unique(values.astype(str), return_index=True, return_inverse=True)
+    cuts: list[Any] = []
+    for place in np.argsort(first):
+        members = np.flatnonzero(group == place)
+        time = None if times is None else float(times[members].max())
+        cuts.append((str(values[first[place]]), time, members))
+    return cuts
+
+
+def _by_period(name: str, values: np.ndarray, every: str | float) -> list[Any]:
+    starts, labels = _period_starts(name, values, every)
+    cuts: list[Any] = []
+    distinct, group = np.unique(starts, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    bounds = np.searchsorted(group[order], np.arange(len(distinct) + 1))
+    for place, start in enumerate(distinct):
+        members = order[bounds[place] : bounds[place + 1]]
+        cuts.append((labels(start), float(start), members))
+    return cuts
+
+
+def _period_starts(name: str, values: np.ndarray, every: str | float) -> tuple[np.ndarray, Any]:
+    """When each row's period starts, in seconds or in the column's units, and a label for it."""
+    if values.dtype.kind in "biuf":
+        if isinstance(every, str) or not every > 0:
+            message = f"batches: column {name!r} is numeric, so every must be a positive number, got {every!r}"
+            raise ValueError(message)
+        _check_times(name, np.isfinite(values))
+        return np.floor(values / every) * every, lambda start: f"{start:g}"
+    match = _PERIOD.fullmatch(every) if isinstance(every, str) else None
+    if match is None or match[1] == "0":
+        message = f"batches: every must be a period such as '1d' or '1mo', got {every!r}"
+        raise ValueError(message)
+    count, unit = int(match[1] or 1), match[2]
+    stamps = _timestamps(name, values)
+    if unit in _MONTHS:
+        months = stamps.astype("datetime64[M]").astype(np.int64)
+        step = count * _MONTHS[unit]
+        truncated = (months // step * step).astype("datetime64[M]").astype("datetime64[s]")
+        starts = truncated.astype(np.int64)
+    else:
+        seconds = stamps.astype("datetime64[s]").astype(np.int64)
+        origin = _MONDAY if unit == "w" else 0
+        step = count * _SECONDS[unit]
+        starts = (seconds - origin) // step * step + origin
+    digits = {"y": 4, "q": 7, "mo": 7, "w": 10, "d": 10}.get(unit, 16 if unit != "s" else 19)
+    return starts, lambda start: str(np.datetime64(int(start), "s"))[:digits]
+
+
+def _seconds(name: str, values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind in "biuf":
+        _check_times(name, np.isfinite(values))
+        return values.astype(np.float64)
+    return _timestamps(name, values).astype("datetime64[us]").astype(np.int64) / 1e6
+
+
+def _timestamps(name: str, values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind == "O":
+        values = np.array([_naive(value) for value in values])
+    try:
+        stamps = values.astype("datetime64[us]")
+    except (TypeError, ValueError):
+        message = (
+            f"batches: column {name!r} must hold dates, ISO text or numbers, got {values.dtype}"
+        )
+        raise ValueError(message) from None
+    _check_times(name, ~np.isnat(stamps))
+    return stamps
+
+
+def _naive(value: Any) -> Any:
+    """A moment without time zone, in UTC if it had one."""
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(dt.UTC).replace(tzinfo=None)
+    return value
+
+
+def _check_times(name: str, known: np.ndarray) -> None:
+    if not known.all():
+        message = f"batches: column {name!r}, row {int(np.argmin(known))}: the time is missing"
+        raise ValueError(message)
