@@ -12,14 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.precision import compiled
+
 __all__ = [
     "cholesky",
     "is_positive_definite",
     "log_det",
-    "quadratic",
     "solve",
     "solve_lower",
     "solve_lower_transposed",
+    "square_norm",
 ]
 
 Carry = TypeVar("Carry")
@@ -27,6 +29,7 @@ _UNROLLED = 8
 _EPSILON, _TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
+@compiled
 def cholesky(matrix: Array) -> Array:
     r"""Lower $L$ with $LL^\top$ = matrix, shape (..., d, d).
 
@@ -38,6 +41,7 @@ def cholesky(matrix: Array) -> Array:
     return _factor(matrix, floor)[0]
 
 
+@compiled
 def is_positive_definite(matrix: Array) -> Array:
     """Whether every pivot is positive as it stands, shape (...)."""
     _, smallest = _factor(matrix, jnp.full(matrix.shape[:-1], _TINY))
@@ -49,6 +53,7 @@ def log_det(factor: Array) -> Array:
     return 2.0 * jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)).sum(-1)
 
 
+@compiled
 def solve_lower(factor: Array, right: Array) -> Array:
     r"""$L^{-1} B$ for lower $L$ of shape (..., d, d) and $B$ of shape (..., d, k)."""
     size = factor.shape[-1]
@@ -77,9 +82,9 @@ def solve(factor: Array, right: Array) -> Array:
     return solve_lower_transposed(factor, solve_lower(factor, right))
 
 
-def quadratic(vector: Array, matrix: Array) -> Array:
-    r"""$v^\top M v$, shape (...)."""
-    return (vector[..., :, None] * matrix * vector[..., None, :]).sum((-1, -2))
+def square_norm(vector: Array, factor: Array) -> Array:
+    r"""$v^\top LL^\top v \ge 0$ for the Cholesky factor $L$, shape (...)."""
+    return jnp.square((vector[..., :, None] * factor).sum(-2)).sum(-1)
 
 
 def _factor(matrix: Array, floor: Array) -> tuple[Array, Array]:

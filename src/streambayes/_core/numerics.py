@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma, gammaln
 
+from streambayes._core.precision import compiled
+
 __all__ = [
     "deviance",
     "deviance_drop",
@@ -19,6 +21,7 @@ __all__ = [
     "log_beta_bregman",
     "log_gamma_ratio",
     "masked_sum",
+    "product_excess",
     "ratio_excess",
     "stirling_bregman",
     "stirling_error",
@@ -40,6 +43,7 @@ _STIRLING = (
 _SHIFT = 10  # from here on the series has full precision
 
 
+@compiled
 def excess(e: Array) -> Array:
     r"""$e - \ln(1 + e) \ge 0$ for $e > -1$, to full relative precision near 0."""
     small = jnp.abs(e) < 0.25
@@ -50,16 +54,29 @@ def excess(e: Array) -> Array:
     return jnp.where(small, series, e - jnp.log1p(jnp.where(small, 0.0, e)))
 
 
+@compiled
 def ratio_excess(x: Array, y: Array) -> Array:
     r"""$e - \ln(1 + e) \ge 0$ for $1 + e = y / x$, precise for ratios near 1 and near 0."""
     return _gap(x, y - x, y)
 
 
+@compiled
+def product_excess(x: Array, y: Array, u: Array, v: Array) -> Array:
+    r"""$e - \ln(1 + e) \ge 0$ for $1 + e = (y / x)(v / u)$, precise where the two ratios cancel."""
+    first, second = (y - x) / x, (v - u) / u
+    rounding = jnp.abs(first) + jnp.abs(second) + jnp.abs(first * second)
+    ratio = y / x * (v / u)
+    e = jnp.where(rounding < 1.0, first + second + first * second, ratio - 1.0)
+    return _gap(jnp.ones_like(e), e, ratio)
+
+
+@compiled
 def deviance(x: Array, mean: Array) -> Array:
     r"""$x \ln(x / m) + m - x \ge 0$, to full relative precision where $x \approx m$."""
     return _deviance(mean, x - mean, x)
 
 
+@compiled
 def deviance_drop(x: Array, mean: Array, shift: Array | float) -> Array:
     r"""Deviance of $x$ from $m$ less that of $x + s$ from $m + s$, at least 0 for $s \ge 0$.
 
@@ -69,6 +86,7 @@ def deviance_drop(x: Array, mean: Array, shift: Array | float) -> Array:
     return _deviance_drop(mean, x - mean, x, shift)
 
 
+@compiled
 def stirling_error(x: Array) -> Array:
     r"""$c(x)$, what Stirling's formula leaves of $\ln\Gamma(x)$; about $1 / 12x$."""
     large = x >= _SHIFT
@@ -77,16 +95,19 @@ def stirling_error(x: Array) -> Array:
     return jnp.where(large, _stirling_series(jnp.where(large, x, _SHIFT)), direct)
 
 
+@compiled
 def stirling_bregman(x: Array, y: Array) -> Array:
     r"""$c(y) - c(x) - (y - x)\,c'(x) \ge 0$ for Stirling's error $c$ and positive $x$ and $y$."""
     return _stirling_bregman(*jnp.broadcast_arrays(x, y - x, y))
 
 
+@compiled
 def gammaln_bregman(x: Array, y: Array) -> Array:
     r"""$\ln\Gamma(y) - \ln\Gamma(x) - (y - x)\,\psi(x) \ge 0$ for positive $x$ and $y$."""
     return _gammaln_bregman(*jnp.broadcast_arrays(x, y - x, y))
 
 
+@compiled
 def log_beta_bregman(x: Array, y: Array) -> Array:
     r"""$\ln B(y) - \ln B(x) - (y - x) \cdot \nabla \ln B(x) \ge 0$, $B$ the beta function of the last axis.
 
@@ -115,6 +136,7 @@ def log_beta_bregman(x: Array, y: Array) -> Array:
     return main + 0.5 * gaps.sum(-1) + rest
 
 
+@compiled
 def log_gamma_ratio(x: Array, delta: Array) -> Array:
     r"""$\ln\Gamma(x + d) - \ln\Gamma(x)$, $d \ge 0$, without the cancellation at large $x$ or small $d$."""
     x, delta = jnp.broadcast_arrays(x, delta)
@@ -123,6 +145,7 @@ def log_gamma_ratio(x: Array, delta: Array) -> Array:
     return jnp.where(delta < x, close, gammaln(x + delta) - gammaln(x))
 
 
+@compiled
 def digamma_difference(x: Array, delta: Array) -> Array:
     r"""$\psi(x + d) - \psi(x)$, $d \ge 0$, without the cancellation at large $x$ or small $d$."""
     x, delta = jnp.broadcast_arrays(x, delta)
@@ -134,6 +157,7 @@ def digamma_difference(x: Array, delta: Array) -> Array:
     return shifted + main + _digamma_series_drop(x, delta)
 
 
+@compiled
 def gamma_entropy(shape: Array) -> Array:
     r"""Entropy of a unit-rate Gamma, $a + \ln\Gamma(a) + (1 - a)\psi(a)$."""
     large = shape >= _SHIFT
@@ -145,6 +169,7 @@ def gamma_entropy(shape: Array) -> Array:
     return jnp.where(large, limit, direct)
 
 
+@compiled
 def log_beta(concentration: Array) -> Array:
     r"""$\sum_i \ln\Gamma(\alpha_i) - \ln\Gamma(\alpha_0)$ over the last axis, $\alpha_0 = \sum_i \alpha_i$."""
     total = concentration.sum(-1)
@@ -157,6 +182,7 @@ def log_beta(concentration: Array) -> Array:
     return main + 0.5 * jnp.log(total) + (size - 1) * HALF_LOG_TWO_PI + rest
 
 
+@compiled
 def sum_of_others(values: Array) -> Array:
     """For each entry of the last axis, the sum of all the others, without subtracting it."""
     zeros = jnp.zeros_like(values[..., :1])
@@ -193,7 +219,8 @@ def _deviance_drop(x: Array, d: Array, y: Array, shift: Array | float) -> Array:
     u = product / x / high_y
     down = jnp.log(jnp.where(u > -0.5, 1.0, y / x * (high_x / high_y)))
     tilt = jnp.where(u > -0.5, excess(jnp.maximum(u, -0.5)), u - down)
-    return bend + shift * _gap(high_x, d, high_y) - y * tilt
+    near = bend + shift * _gap(high_x, d, high_y) - y * tilt
+    return jnp.where(shift > x, _deviance(x, d, y) - _deviance(high_x, d, high_y), near)
 
 
 def _stirling_bregman(x: Array, d: Array, y: Array) -> Array:

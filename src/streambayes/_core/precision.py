@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
-__all__ = ["as_real", "float64_scope", "in_float64", "is_concrete", "to_host"]
+__all__ = ["as_real", "compiled", "float64_scope", "in_float64", "is_concrete", "to_host"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,6 +58,15 @@ def in_float64(function: Callable[P, R]) -> Callable[P, R]:
     return scoped
 
 
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function of arrays as a whole, for callers outside of a compiled program too.
+
+    Operation by operation, the first call of a formula of hundreds of them takes seconds.
+    """
+    whole: Callable[P, R] = jax.jit(function)
+    return whole
+
+
 def to_host(tree: R) -> R:
     """The same tree with NumPy arrays for JAX arrays."""
     result: R = jax.tree.map(
@@ -75,7 +84,9 @@ def is_concrete(value: Any) -> bool:
 
 
 def as_real(value: Any) -> Any:
-    """A float64 array: NumPy outside the scope, what it was inside."""
-    if isinstance(value, jax.Array) and (_depth.value or not is_concrete(value)):
+    """A float64 array: NumPy outside the scope, inside it JAX where it was; placeholders pass."""
+    if isinstance(value, jax.Array) and _depth.value:
+        return value.astype(np.float64)
+    if isinstance(value, jax.Array) and not is_concrete(value):
         return value
     return np.asarray(value, dtype=np.float64)

@@ -66,14 +66,17 @@ def load(path: str | os.PathLike[str]) -> LearnerState:
         message = f"{path} is damaged: its arrays do not match their checksum"
         raise ValueError(message)
     try:
-        state = restore(manifest["state"], unpack(packed))
+        return _as_state(restore(manifest["state"], unpack(packed)))
     except (KeyError, TypeError, ValueError) as error:
         message = f"{path} is damaged: {error}"
         raise ValueError(message) from None
-    if not isinstance(state, LearnerState):
-        message = f"{path} holds a {type(state).__name__}, not a state"
-        raise ValueError(message)
-    return state
+
+
+def _as_state(value: Any) -> LearnerState:
+    if not isinstance(value, LearnerState):
+        message = f"it holds a {type(value).__name__}, not a state"
+        raise TypeError(message)
+    return value
 
 
 def _safetensors() -> tuple[Callable[..., bytes], Callable[..., Any]]:

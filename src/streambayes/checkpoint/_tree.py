@@ -12,12 +12,12 @@ __all__ = ["describe", "restore"]
 
 def describe(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     """JSON for a tree; its arrays go into ``arrays`` under the names it refers to."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, np.ndarray | np.generic):  # first: np.float64 is a float
         name = f"a{len(arrays)}"
         arrays[name] = np.ascontiguousarray(value)
         return {"array": name, "shape": list(np.shape(value))}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
     if isinstance(value, dict):
         return {"dict": {key: describe(entry, arrays) for key, entry in value.items()}}
     if isinstance(value, tuple):

@@ -17,7 +17,14 @@ from jax import Array
 
 from streambayes._core.precision import as_real, in_float64, is_concrete
 
-__all__ = ["AbstractFamily", "check_finite", "check_positive", "check_positive_definite"]
+__all__ = [
+    "AbstractFamily",
+    "check_finite",
+    "check_positive",
+    "check_positive_definite",
+    "check_size",
+    "on_one_batch",
+]
 
 
 class AbstractFamily(abc.ABC):
@@ -132,12 +139,12 @@ class AbstractFamily(abc.ABC):
     @final
     def broadcast_to(self, shape: tuple[int, ...]) -> Self:
         """The same distributions over a larger batch shape."""
-        fields = {
-            name: jnp.broadcast_to(value, (*shape, *np.shape(value)[np.ndim(value) - event :]))
-            for name, value, event in zip(
-                self.natural, self.naturals(), self.natural.values(), strict=True
+        fields = {}
+        for name, value in vars(self).items():
+            event = self.natural.get(name, 0)
+            fields[name] = jnp.broadcast_to(
+                value, (*shape, *np.shape(value)[np.ndim(value) - event :])
             )
-        }
         return self._replace(fields)
 
     def __eq__(self, other: object) -> bool:
@@ -178,6 +185,26 @@ def _compute_in_float64(cls: type[Any]) -> None:
 _compute_in_float64(AbstractFamily)
 
 
+def on_one_batch(owner: str, **values: tuple[Any, int]) -> list[Any]:
+    """Real arrays over their common batch shape; each value comes with its number of event axes."""
+    arrays = {name: as_real(value) for name, (value, _) in values.items()}
+    shapes = {name: tuple(jnp.shape(array)) for name, array in arrays.items()}
+    events = {name: len(shapes[name]) - event for name, (_, event) in values.items()}
+    batches = [shapes[name][:start] for name, start in events.items() if start >= 0]
+    try:
+        batch = np.broadcast_shapes(*batches)
+    except ValueError:
+        batches = []
+    if len(batches) < len(values):
+        axes = ", ".join(f"{event} of {name}" for name, (_, event) in values.items())
+        message = f"{owner}: shapes must agree before the event axes ({axes}), got {shapes}"
+        raise ValueError(message)
+    return [
+        jnp.broadcast_to(array, (*batch, *shapes[name][events[name] :]))
+        for name, array in arrays.items()
+    ]
+
+
 def check_positive(owner: str, name: str, value: Any) -> None:
     """Raise ``ValueError`` unless all entries are positive and finite; placeholders pass."""
     if is_concrete(value) and not (np.all(np.isfinite(value)) and np.all(np.asarray(value) > 0)):
@@ -198,9 +225,16 @@ def check_positive_definite(owner: str, name: str, matrix: Any) -> None:
         return
     try:
         np.linalg.cholesky(matrix)
-        fits = np.allclose(matrix, np.swapaxes(matrix, -1, -2))
+        fits = np.isfinite(matrix).all() and np.allclose(matrix, np.swapaxes(matrix, -1, -2))
     except np.linalg.LinAlgError:
         fits = False
     if not fits:
         message = f"{owner}: {name} must be symmetric and positive definite, got {matrix}"
+        raise ValueError(message)
+
+
+def check_size(owner: str, name: str, matrix: Any, size: int) -> None:
+    """Raise ``ValueError`` unless the matrices belong to vectors of this size."""
+    if jnp.shape(matrix)[-2:] != (size, size):
+        message = f"{owner}: {name} must be {size} x {size}, as the mean, got {jnp.shape(matrix)}"
         raise ValueError(message)

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import numerics
-from streambayes._core.precision import as_real
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_positive
+from streambayes.families._base import AbstractFamily, check_positive, on_one_batch
 
 __all__ = ["Beta"]
 
@@ -37,7 +36,7 @@ class Beta(AbstractFamily):
     @classmethod
     def from_concentrations(cls, alpha: Any, beta: Any) -> Self:
         """Beta with pseudo-counts ``alpha`` of successes and ``beta`` of failures."""
-        alpha, beta = as_real(alpha), as_real(beta)
+        alpha, beta = on_one_batch("Beta", alpha=(alpha, 0), beta=(beta, 0))
         check_positive("Beta", "alpha", alpha)
         check_positive("Beta", "beta", beta)
         return cls(alpha=alpha, beta=beta)
@@ -52,10 +51,10 @@ class Beta(AbstractFamily):
         )
 
     def sufficient_stats(self, x: Any) -> BetaStats:
-        return BetaStats(jnp.log(x), jnp.log1p(-jnp.asarray(x)))
+        return BetaStats(jnp.log(jnp.asarray(x)), jnp.log1p(-jnp.asarray(x)))
 
     def log_base_measure(self, x: Any) -> Array:
-        return -jnp.log(x) - jnp.log1p(-jnp.asarray(x))
+        return -jnp.log(jnp.asarray(x)) - jnp.log1p(-jnp.asarray(x))
 
     def expected_log_base_measure(self) -> Array:
         return -sum(self.expected_stats(), jnp.zeros(()))
@@ -64,12 +63,7 @@ class Beta(AbstractFamily):
         return (self.alpha > 0) & (self.beta > 0)
 
     def kl(self, other: Self) -> Array:
-        total, others_total = self.alpha + self.beta, other.alpha + other.beta
-        return (
-            numerics.gammaln_bregman(self.alpha, other.alpha)
-            + numerics.gammaln_bregman(self.beta, other.beta)
-            - numerics.gammaln_bregman(total, others_total)
-        )
+        return numerics.log_beta_bregman(self._concentration(), other._concentration())
 
     def entropy(self) -> Array:
         total = self.alpha + self.beta
@@ -88,7 +82,8 @@ class Beta(AbstractFamily):
             + numerics.stirling_error(self.beta)
             - numerics.stirling_error(total)
         )
-        return width - numerics.HALF_LOG_TWO_PI - fit - rest + self.log_base_measure(x)
+        large = width - numerics.HALF_LOG_TWO_PI - fit - rest + self.log_base_measure(x)
+        return jnp.where(total < 1.0, super().log_prob(x), large)  # small: nothing cancels
 
     def mean(self) -> Array:
         """Expected probability, shape ``batch_shape``."""

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from streambayes._core.precision import as_real, is_concrete
+from streambayes._core.precision import is_concrete
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_finite
+from streambayes.families._base import AbstractFamily, check_finite, on_one_batch
 
 __all__ = ["Categorical"]
 
@@ -34,7 +34,7 @@ class Categorical(AbstractFamily):
     @classmethod
     def from_probabilities(cls, probabilities: Any) -> Self:
         """Categorical with given probabilities on the last axis; they are normalized."""
-        probabilities = as_real(probabilities)
+        (probabilities,) = on_one_batch("Categorical", probabilities=(probabilities, 1))
         check_finite("Categorical", "probabilities", probabilities)
         if is_concrete(probabilities):
             inside = (probabilities >= 0).all() and (probabilities <= 1).all()
@@ -54,7 +54,7 @@ class Categorical(AbstractFamily):
         return CategoricalStats(jax.nn.one_hot(x, self.logits.shape[-1], dtype=float))
 
     def log_base_measure(self, x: Any) -> Array:
-        return jnp.zeros(jnp.shape(x))
+        return jnp.zeros(jnp.asarray(x).shape)
 
     def expected_log_base_measure(self) -> Array:
         return jnp.zeros(self.batch_shape)

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import numerics
-from streambayes._core.precision import as_real
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_positive
+from streambayes.families._base import AbstractFamily, check_positive, on_one_batch
 
 __all__ = ["Dirichlet"]
 
@@ -36,7 +35,7 @@ class Dirichlet(AbstractFamily):
     @classmethod
     def from_concentration(cls, concentration: Any) -> Self:
         """Dirichlet with a pseudo-count per category on the last axis."""
-        concentration = as_real(concentration)
+        (concentration,) = on_one_batch("Dirichlet", concentration=(concentration, 1))
         check_positive("Dirichlet", "concentration", concentration)
         return cls(concentration=concentration)
 
@@ -48,10 +47,10 @@ class Dirichlet(AbstractFamily):
         return DirichletStats(-numerics.digamma_difference(self.concentration, others))
 
     def sufficient_stats(self, x: Any) -> DirichletStats:
-        return DirichletStats(jnp.log(x))
+        return DirichletStats(jnp.log(jnp.asarray(x)))
 
     def log_base_measure(self, x: Any) -> Array:
-        return -jnp.log(x).sum(-1)
+        return -jnp.log(jnp.asarray(x)).sum(-1)
 
     def expected_log_base_measure(self) -> Array:
         return -self.expected_stats().log_probabilities.sum(-1)
@@ -60,10 +59,7 @@ class Dirichlet(AbstractFamily):
         return (self.concentration > 0).all(-1)
 
     def kl(self, other: Self) -> Array:
-        parts = numerics.gammaln_bregman(self.concentration, other.concentration).sum(-1)
-        return parts - numerics.gammaln_bregman(
-            self.concentration.sum(-1), other.concentration.sum(-1)
-        )
+        return numerics.log_beta_bregman(self.concentration, other.concentration)
 
     def entropy(self) -> Array:
         total = self.concentration.sum(-1)
@@ -79,7 +75,9 @@ class Dirichlet(AbstractFamily):
             total[..., 0]
         )
         constant = (self.concentration.shape[-1] - 1) * numerics.HALF_LOG_TWO_PI
-        return width - constant - fit - rest + self.log_base_measure(x)
+        large = width - constant - fit - rest + self.log_base_measure(x)
+        # small concentrations: nothing cancels
+        return jnp.where(total[..., 0] < 1.0, super().log_prob(x), large)
 
     def mean(self) -> Array:
         r"""Expected probabilities, shape (\*batch, categories)."""

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import numerics
-from streambayes._core.precision import as_real
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_positive
+from streambayes.families._base import AbstractFamily, check_positive, on_one_batch
 
 __all__ = ["Gamma"]
 
@@ -34,7 +33,7 @@ class Gamma(AbstractFamily):
     @classmethod
     def from_shape_rate(cls, shape: Any, rate: Any) -> Self:
         """Gamma with mean ``shape / rate``."""
-        shape, rate = as_real(shape), as_real(rate)
+        shape, rate = on_one_batch("Gamma", shape=(shape, 0), rate=(rate, 0))
         check_positive("Gamma", "shape", shape)
         check_positive("Gamma", "rate", rate)
         return cls(shape_minus_one=shape - 1.0, negative_rate=-rate)
@@ -57,10 +56,10 @@ class Gamma(AbstractFamily):
         return GammaStats(log_value, self.shape / self.rate)
 
     def sufficient_stats(self, x: Any) -> GammaStats:
-        return GammaStats(jnp.log(x), jnp.asarray(x))
+        return GammaStats(jnp.log(jnp.asarray(x)), jnp.asarray(x))
 
     def log_base_measure(self, x: Any) -> Array:
-        return jnp.zeros(jnp.shape(x))
+        return jnp.zeros(jnp.asarray(x).shape)
 
     def expected_log_base_measure(self) -> Array:
         return jnp.zeros(self.batch_shape)
@@ -69,12 +68,13 @@ class Gamma(AbstractFamily):
         return (self.shape > 0) & (self.rate > 0)
 
     def kl(self, other: Self) -> Array:
-        # A(eta) - A(lambda) - (eta - lambda) . grad A(lambda): shapes at rate 1, then the rates
-        shapes = numerics.gammaln_bregman(self.shape, other.shape)
-        ratio = (other.rate - self.rate) / self.rate
-        rates = self.shape * numerics.excess(ratio)
-        shift = (other.shape - self.shape) * jnp.log1p(ratio)
-        return shapes + rates - shift
+        # Stirling's formula splits the divergence into parts of which none is negative: the ratio of
+        # the means, that of the shapes, and what the formula leaves
+        means = other.shape * numerics.product_excess(
+            other.shape, self.shape, self.rate, other.rate
+        )
+        shapes = 0.5 * numerics.ratio_excess(self.shape, other.shape)
+        return means + shapes + numerics.stirling_bregman(self.shape, other.shape)
 
     def entropy(self) -> Array:
         return numerics.gamma_entropy(self.shape) - jnp.log(self.rate)
@@ -82,7 +82,8 @@ class Gamma(AbstractFamily):
     def log_prob(self, x: Any) -> Array:
         x = jnp.asarray(x)
         fit = numerics.deviance(self.shape, self.rate * x) + numerics.stirling_error(self.shape)
-        return 0.5 * jnp.log(self.shape) - numerics.HALF_LOG_TWO_PI - fit - jnp.log(x)
+        large = 0.5 * jnp.log(self.shape) - numerics.HALF_LOG_TWO_PI - fit - jnp.log(jnp.asarray(x))
+        return jnp.where(self.shape < 1.0, super().log_prob(x), large)  # small: nothing cancels
 
     def mean(self) -> Array:
         """$a / b$."""

@@ -44,8 +44,14 @@ class AbstractMarginal(abc.ABC):
 
     @final
     def quantile(self, probability: Any) -> Array:
-        """Where the distribution function reaches ``probability``, by bisection."""
-        low, high = self.bracket()
+        """Where the distribution function reaches ``probability``, by bisection.
+
+        Axes of ``probability`` before those of the batch lead.
+        """
+        low, high = (
+            jnp.broadcast_to(end, jnp.broadcast_shapes(end.shape, jnp.shape(probability)))
+            for end in self.bracket()
+        )
 
         def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
             below, above = ends
@@ -121,7 +127,11 @@ class StudentMarginal(AbstractMarginal):
 
     def cdf(self, x: Array) -> Array:
         t = (x - self.location) / self.scale
-        tail = 0.5 * betainc(0.5 * self.degrees, 0.5, self.degrees / (self.degrees + t * t))
+        total = self.degrees + t * t
+        tail = 0.5 * betainc(0.5 * self.degrees, 0.5, self.degrees / total)
+        # near the centre from there outwards: t^2 is lost beside the degrees
+        centre = 0.5 - 0.5 * betainc(0.5, 0.5 * self.degrees, t * t / total)
+        tail = jnp.where(t * t < self.degrees, centre, tail)
         tail = jnp.where(self.degrees > 1e8, ndtr(-jnp.abs(t)), tail)
         return jnp.where(t > 0, 1.0 - tail, tail)
 
@@ -182,7 +192,10 @@ class MixtureMarginal(AbstractMarginal):
         return (self.weights * spread).sum(0)
 
     def cdf(self, x: Array) -> Array:
-        return (self.weights * self.members.cdf(x)).sum(0)
+        weighted: Array = jax.vmap(lambda weight, member: weight * member.cdf(x))(
+            self.weights, self.members
+        )
+        return weighted.sum(0)
 
     def bracket(self) -> tuple[Array, Array]:
         low, high = self.members.bracket()

@@ -7,9 +7,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import linalg, numerics
-from streambayes._core.precision import as_real
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_finite, check_positive_definite
+from streambayes.families._base import (
+    AbstractFamily,
+    check_finite,
+    check_positive_definite,
+    check_size,
+    on_one_batch,
+)
 
 __all__ = ["MultivariateNormal"]
 
@@ -34,9 +39,13 @@ class MultivariateNormal(AbstractFamily):
     @classmethod
     def from_mean_precision(cls, mean: Any, precision: Any) -> Self:
         r"""Normal with covariance the inverse of ``precision``, shapes (\*batch, d) and (\*batch, d, d)."""
-        mean, precision = as_real(mean), as_real(precision)
+        mean, precision = on_one_batch(
+            "MultivariateNormal", mean=(mean, 1), precision=(precision, 2)
+        )
         check_finite("MultivariateNormal", "mean", mean)
         check_positive_definite("MultivariateNormal", "precision", precision)
+        check_size("MultivariateNormal", "precision", precision, mean.shape[-1])
+        precision = symmetric(precision)
         product = (precision * mean[..., None, :]).sum(-1)
         return cls(precision_mean=product, negative_half_precision=-0.5 * precision)
 
@@ -60,13 +69,15 @@ class MultivariateNormal(AbstractFamily):
 
     def expected_stats(self) -> MultivariateNormalStats:
         mean = self.mean()
-        return MultivariateNormalStats(mean, self.covariance() + _outer(mean))
+        return MultivariateNormalStats(mean, self.covariance() + outer(mean))
 
     def sufficient_stats(self, x: Any) -> MultivariateNormalStats:
-        return MultivariateNormalStats(jnp.asarray(x), _outer(jnp.asarray(x)))
+        return MultivariateNormalStats(jnp.asarray(x), outer(jnp.asarray(x)))
 
     def log_base_measure(self, x: Any) -> Array:
-        return jnp.full(jnp.shape(x)[:-1], -jnp.shape(x)[-1] * numerics.HALF_LOG_TWO_PI)
+        return jnp.full(
+            jnp.asarray(x).shape[:-1], -jnp.asarray(x).shape[-1] * numerics.HALF_LOG_TWO_PI
+        )
 
     def expected_log_base_measure(self) -> Array:
         size = self.precision_mean.shape[-1]
@@ -76,17 +87,19 @@ class MultivariateNormal(AbstractFamily):
         return linalg.is_positive_definite(self.precision)
 
     def kl(self, other: Self) -> Array:
-        distance = linalg.quadratic(self.mean() - other.mean(), other.precision)
-        return 0.5 * (_matrix_excess(self._factor(), self.precision, other.precision) + distance)
+        factor = other._factor()
+        distance = linalg.square_norm(self.mean() - other.mean(), factor)
+        gap = other.precision - self.precision
+        return 0.5 * (matrix_excess(self._factor(), gap, factor) + distance)
 
     def entropy(self) -> Array:
         size = self.precision_mean.shape[-1]
         return size * (numerics.HALF_LOG_TWO_PI + 0.5) - 0.5 * linalg.log_det(self._factor())
 
     def log_prob(self, x: Any) -> Array:
-        distance = linalg.quadratic(x - self.mean(), self.precision)
-        log_det = linalg.log_det(self._factor())
-        return 0.5 * (log_det - distance) + self.log_base_measure(x)
+        factor = self._factor()
+        distance = linalg.square_norm(jnp.asarray(x) - self.mean(), factor)
+        return 0.5 * (linalg.log_det(factor) - distance) + self.log_base_measure(x)
 
     def sample(self, key: Array, num_samples: int) -> Array:
         noise = jax.random.normal(key, (num_samples, *self.precision_mean.shape), dtype=float)
@@ -97,21 +110,37 @@ class MultivariateNormal(AbstractFamily):
         return linalg.cholesky(self.precision)
 
 
-def _outer(vector: Array) -> Array:
+def outer(vector: Array) -> Array:
+    r"""$v v^\top$."""
     return vector[..., :, None] * vector[..., None, :]
 
 
-def _matrix_excess(factor: Array, matrix: Array, other: Array) -> Array:
-    r"""$\mathrm{tr}(M) - d - \ln|M|$ for $M = L^{-1} Q L^{-\top}$: zero where $Q = LL^\top$.
+def symmetric(matrix: Array) -> Array:
+    """The matrix without what rounding leaves of asymmetry."""
+    return 0.5 * (matrix + jnp.swapaxes(matrix, -1, -2))
 
-    The difference $Q - LL^\top$ is whitened instead of $Q$, so that close matrices keep their digits.
+
+def matrix_excess(factor: Array, gap: Array, other: Array) -> Array:
+    r"""$\mathrm{tr}(M) - d - \ln|M| \ge 0$ for $M = L^{-1} Q L^{-\top}$, $Q = RR^\top$.
+
+    Args:
+        factor: $L$.
+        gap: $Q - LL^\top$, whitened instead of $Q$ so that close matrices keep their digits.
+        other: $R$.
     """
-    half = linalg.solve_lower(factor, other - matrix)
+    half = linalg.solve_lower(factor, gap)
     white = linalg.solve_lower(factor, jnp.swapaxes(half, -1, -2))
-    size = matrix.shape[-1]
+    trace = jnp.square(linalg.solve_lower(factor, other)).sum((-1, -2))
+    return identity_excess(white, trace, linalg.log_det(other) - linalg.log_det(factor))
+
+
+def identity_excess(white: Array, trace: Array, log_det: Array) -> Array:
+    r"""$\mathrm{tr}(M) - d - \ln|M| \ge 0$ from $M - I$ where that is small, else from the other two."""
+    size = white.shape[-1]
+    near = jnp.abs(white).max((-1, -2)) < 0.25
+    white = jnp.where(near[..., None, None], white, 0.0)
     root = linalg.cholesky(white + jnp.eye(size))
     # the pivots of I + E, as 1 + e_j: sum of e_j - ln(1 + e_j) plus what the off-diagonal takes away
-    diagonal = jnp.diagonal(root, axis1=-2, axis2=-1)
-    below = jnp.square(root).sum(-1) - jnp.square(diagonal)
-    trace = jnp.diagonal(white, axis1=-2, axis2=-1)
-    return (numerics.excess(trace - below) + below).sum(-1)
+    below = jnp.square(jnp.tril(root, -1)).sum(-1)
+    pivots = jnp.diagonal(white, axis1=-2, axis2=-1) - below
+    return jnp.where(near, (numerics.excess(pivots) + below).sum(-1), trace - size - log_det)

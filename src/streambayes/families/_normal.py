@@ -7,9 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import numerics
-from streambayes._core.precision import as_real
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_finite, check_positive
+from streambayes.families._base import AbstractFamily, check_finite, check_positive, on_one_batch
 
 __all__ = ["Normal"]
 
@@ -34,7 +33,7 @@ class Normal(AbstractFamily):
     @classmethod
     def from_mean_precision(cls, mean: Any, precision: Any) -> Self:
         """Normal with variance ``1 / precision``."""
-        mean, precision = as_real(mean), as_real(precision)
+        mean, precision = on_one_batch("Normal", mean=(mean, 0), precision=(precision, 0))
         check_finite("Normal", "mean", mean)
         check_positive("Normal", "precision", precision)
         return cls(precision_mean=precision * mean, negative_half_precision=-0.5 * precision)
@@ -56,10 +55,10 @@ class Normal(AbstractFamily):
         return NormalStats(mean, mean * mean + 1.0 / self.precision)
 
     def sufficient_stats(self, x: Any) -> NormalStats:
-        return NormalStats(jnp.asarray(x), jnp.square(x))
+        return NormalStats(jnp.asarray(x), jnp.square(jnp.asarray(x)))
 
     def log_base_measure(self, x: Any) -> Array:
-        return jnp.full(jnp.shape(x), -numerics.HALF_LOG_TWO_PI)
+        return jnp.full(jnp.asarray(x).shape, -numerics.HALF_LOG_TWO_PI)
 
     def expected_log_base_measure(self) -> Array:
         return jnp.full(self.batch_shape, -numerics.HALF_LOG_TWO_PI)
@@ -68,15 +67,14 @@ class Normal(AbstractFamily):
         return self.precision > 0
 
     def kl(self, other: Self) -> Array:
-        ratio = (other.precision - self.precision) / self.precision
         distance = other.precision * jnp.square(self.mean() - other.mean())
-        return 0.5 * (numerics.excess(ratio) + distance)
+        return 0.5 * (numerics.ratio_excess(self.precision, other.precision) + distance)
 
     def entropy(self) -> Array:
         return numerics.HALF_LOG_TWO_PI + 0.5 - 0.5 * jnp.log(self.precision)
 
     def log_prob(self, x: Any) -> Array:
-        distance = self.precision * jnp.square(x - self.mean())
+        distance = self.precision * jnp.square(jnp.asarray(x) - self.mean())
         return 0.5 * (jnp.log(self.precision) - distance) - numerics.HALF_LOG_TWO_PI
 
     def sample(self, key: Array, num_samples: int) -> Array:

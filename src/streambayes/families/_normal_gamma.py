@@ -7,9 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import numerics
-from streambayes._core.precision import as_real
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_finite, check_positive
+from streambayes.families._base import AbstractFamily, check_finite, check_positive, on_one_batch
 from streambayes.families._gamma import Gamma
 
 __all__ = ["MeanPrecision", "NormalGamma"]
@@ -54,13 +53,14 @@ class NormalGamma(AbstractFamily):
     @classmethod
     def from_shape_rate_mean_scale(cls, shape: Any, rate: Any, mean: Any, scale: Any) -> Self:
         r"""Gamma(shape, rate) over the precision; ``scale`` is $\kappa$, the mean's pseudo-rows."""
-        shape, rate, mean, scale = map(as_real, (shape, rate, mean, scale))
+        shape, rate, mean, scale = on_one_batch(
+            "NormalGamma", shape=(shape, 0), rate=(rate, 0), mean=(mean, 0), scale=(scale, 0)
+        )
         check_positive("NormalGamma", "shape", shape)
         check_positive("NormalGamma", "rate", rate)
         check_finite("NormalGamma", "mean", mean)
         check_positive("NormalGamma", "scale", scale)
-        fields = (scale * mean, -0.5 * scale, -rate - 0.5 * scale * mean**2, shape - 0.5)
-        return cls(*jnp.broadcast_arrays(*fields))
+        return cls(scale * mean, -0.5 * scale, -rate - 0.5 * scale * mean**2, shape - 0.5)
 
     @property
     def scale(self) -> Array:
@@ -102,7 +102,7 @@ class NormalGamma(AbstractFamily):
         )
 
     def log_base_measure(self, x: MeanPrecision) -> Array:
-        return jnp.full(jnp.shape(x.mean), -numerics.HALF_LOG_TWO_PI)
+        return jnp.full(jnp.asarray(x.mean).shape, -numerics.HALF_LOG_TWO_PI)
 
     def expected_log_base_measure(self) -> Array:
         return jnp.full(self.batch_shape, -numerics.HALF_LOG_TWO_PI)
@@ -112,7 +112,7 @@ class NormalGamma(AbstractFamily):
 
     def kl(self, other: Self) -> Array:
         gamma = self.precision
-        spread = numerics.excess((other.scale - self.scale) / self.scale)
+        spread = numerics.ratio_excess(self.scale, other.scale)
         distance = other.scale * gamma.mean() * jnp.square(self.location - other.location)
         return gamma.kl(other.precision) + 0.5 * (spread + distance)
 
@@ -133,7 +133,7 @@ class NormalGamma(AbstractFamily):
         gamma = self.precision
         half = jnp.asarray(0.5)
         spread = 2.0 * gamma.rate * (1.0 + 1.0 / self.scale)
-        distance = jnp.square(x - self.location) / spread
+        distance = jnp.square(jnp.asarray(x) - self.location) / spread
         constant = numerics.log_gamma_ratio(gamma.shape, half) - 0.5 * jnp.log(jnp.pi * spread)
         return constant - (gamma.shape + 0.5) * jnp.log1p(distance)
 

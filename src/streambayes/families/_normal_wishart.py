@@ -8,15 +8,21 @@ from jax import Array
 from jax.scipy.special import digamma, gammaln
 
 from streambayes._core import linalg, numerics
-from streambayes._core.precision import as_real
 from streambayes._core.pytree import pytree
 from streambayes.families._base import (
     AbstractFamily,
     check_finite,
     check_positive,
     check_positive_definite,
+    check_size,
+    on_one_batch,
 )
-from streambayes.families._multivariate_normal import _matrix_excess, _outer
+from streambayes.families._multivariate_normal import (
+    identity_excess,
+    matrix_excess,
+    outer,
+    symmetric,
+)
 from streambayes.families._normal_gamma import MeanPrecision
 
 __all__ = ["NormalWishart"]
@@ -57,16 +63,24 @@ class NormalWishart(AbstractFamily):
         cls, degrees: Any, scatter: Any, mean: Any, scale: Any
     ) -> Self:
         r"""Wishart with ``degrees`` $> d - 1$ and inverse scale ``scatter`` $V$; ``scale`` is $\kappa$."""
-        degrees, scatter, mean, scale = map(as_real, (degrees, scatter, mean, scale))
+        degrees, scatter, mean, scale = on_one_batch(
+            "NormalWishart",
+            degrees=(degrees, 0),
+            scatter=(scatter, 2),
+            mean=(mean, 1),
+            scale=(scale, 0),
+        )
         size = mean.shape[-1]
         check_positive("NormalWishart", f"degrees less {size - 1}", degrees - (size - 1))
         check_positive_definite("NormalWishart", "scatter", scatter)
         check_finite("NormalWishart", "mean", mean)
         check_positive("NormalWishart", "scale", scale)
+        check_size("NormalWishart", "scatter", scatter, size)
+        scatter = symmetric(scatter)
         return cls(
             scaled_mean=scale[..., None] * mean,
             negative_half_scale=-0.5 * scale,
-            negative_half_scatter=-0.5 * (scatter + scale[..., None, None] * _outer(mean)),
+            negative_half_scatter=-0.5 * (scatter + scale[..., None, None] * outer(mean)),
             half_excess_degrees=0.5 * (degrees - size),
         )
 
@@ -95,7 +109,7 @@ class NormalWishart(AbstractFamily):
 
     def rescaled(self, shift: Any, factor: Any) -> Self:
         r"""The belief about $s + f \odot \mu$ in the units of the vector ``factor``."""
-        scatter = self.scatter * _outer(jnp.broadcast_to(factor, self.scaled_mean.shape))
+        scatter = self.scatter * outer(jnp.broadcast_to(factor, self.scaled_mean.shape))
         location = shift + factor * self.location
         return type(self).from_degrees_scatter_mean_scale(
             self.degrees, scatter, location, self.scale
@@ -131,7 +145,7 @@ class NormalWishart(AbstractFamily):
     def log_base_measure(self, x: MeanPrecision) -> Array:
         # |Lambda|^((nu - d - 1) / 2) and |kappa Lambda|^(1/2): all powers of the determinant are natural
         size = self.scaled_mean.shape[-1]
-        return jnp.full(jnp.shape(x.mean)[:-1], -size * numerics.HALF_LOG_TWO_PI)
+        return jnp.full(jnp.asarray(x.mean).shape[:-1], -size * numerics.HALF_LOG_TWO_PI)
 
     def expected_log_base_measure(self) -> Array:
         size = self.scaled_mean.shape[-1]
@@ -143,15 +157,22 @@ class NormalWishart(AbstractFamily):
 
     def kl(self, other: Self) -> Array:
         size = self.scaled_mean.shape[-1]
-        scatter, factor = self.scatter, linalg.cholesky(self.scatter)
-        shapes = numerics.gammaln_bregman(self._half_degrees(), other._half_degrees()).sum(-1)
-        matrices = 0.5 * self.degrees * _matrix_excess(factor, scatter, other.scatter)
-        log_det = linalg.log_det(linalg.cholesky(other.scatter)) - linalg.log_det(factor)
-        shift = 0.5 * (other.degrees - self.degrees) * log_det
-        spread = size * numerics.excess((other.scale - self.scale) / self.scale)
+        factor, other_factor = linalg.cholesky(self.scatter), linalg.cholesky(other.scatter)
+        # E[Lambda] against E'[Lambda], M = (nu / nu') V^-1 V'; M - I from differences alone
+        ratio = (self.degrees / other.degrees)[..., None, None]
+        fewer = ((self.degrees - other.degrees) / other.degrees)[..., None, None]
+        gap = other.scatter - self.scatter + fewer * other.scatter
+        means = 0.5 * other.degrees * matrix_excess(factor, gap, jnp.sqrt(ratio) * other_factor)
+        halves, other_halves = self._half_degrees(), other._half_degrees()
+        shapes = (
+            0.5 * numerics.ratio_excess(halves, other_halves)
+            + numerics.stirling_bregman(halves, other_halves)
+            + numerics.deviance_drop(other_halves, halves, 0.5 * jnp.arange(size))
+        ).sum(-1)
+        spread = size * numerics.ratio_excess(self.scale, other.scale)
         white = linalg.solve_lower(factor, (self.location - other.location)[..., None])[..., 0]
         distance = other.scale * self.degrees * jnp.square(white).sum(-1)
-        return shapes + matrices - shift + 0.5 * (spread + distance)
+        return means + shapes + 0.5 * (spread + distance)
 
     def entropy(self) -> Array:
         size = self.scaled_mean.shape[-1]
@@ -170,12 +191,38 @@ class NormalWishart(AbstractFamily):
         normal = size * (numerics.HALF_LOG_TWO_PI + 0.5 - 0.5 * jnp.log(self.scale))
         return wishart + normal - 0.5 * expected_log_det
 
+    def log_prob(self, x: MeanPrecision) -> Array:
+        mean, precision = jnp.asarray(x.mean), jnp.asarray(x.precision)
+        size = self.scaled_mean.shape[-1]
+        factor, root = linalg.cholesky(self.scatter), linalg.cholesky(precision)
+        log_det = linalg.log_det(root)
+        # Lambda against its mean nu V^-1: M = L^T Lambda L / nu, V = L L^T
+        half = (factor[..., :, :, None] * root[..., :, None, :]).sum(-3)
+        moved = (half[..., :, None, :] * half[..., None, :, :]).sum(-1)
+        degrees = self.degrees[..., None, None]
+        white = moved / degrees - jnp.eye(size)
+        trace = jnp.square(half).sum((-1, -2)) / self.degrees
+        log_ratio = log_det + linalg.log_det(factor) - size * jnp.log(self.degrees)
+        fit = 0.5 * self.degrees * identity_excess(white, trace, log_ratio)
+        # (nu / 2) ln(nu / 2) - nu / 2 - ln Gamma(nu / 2 - s), s = 0, 1/2, ..., by Stirling's formula
+        halves, steps = self._half_degrees(), 0.5 * jnp.arange(size)
+        middle = 0.5 * self.degrees[..., None]
+        gammas = (
+            middle * numerics.ratio_excess(middle, halves)
+            + (steps + 0.5) * jnp.log(halves)
+            - numerics.stirling_error(halves)
+            - numerics.HALF_LOG_TWO_PI
+        ).sum(-1) - 0.25 * size * (size - 1) * jnp.log(jnp.pi)
+        distance = self.scale * linalg.square_norm(mean - self.location, root)
+        normal = 0.5 * (size * jnp.log(self.scale) + log_det - distance)
+        return gammas - fit - 0.5 * (size + 1) * log_det + normal + self.log_base_measure(x)
+
     def log_predictive(self, x: Any) -> Array:
         r"""Log density of a new row: multivariate Student-t with $\nu - d + 1$ degrees of freedom."""
         size = self.scaled_mean.shape[-1]
         spread = (1.0 + 1.0 / self.scale)[..., None, None] * self.scatter
         factor = linalg.cholesky(spread)
-        white = linalg.solve_lower(factor, (x - self.location)[..., None])[..., 0]
+        white = linalg.solve_lower(factor, (jnp.asarray(x) - self.location)[..., None])[..., 0]
         half = 0.5 * (self.degrees + 1.0)
         constant = numerics.log_gamma_ratio(half - 0.5 * size, jnp.asarray(0.5 * size))
         constant = constant - 0.5 * (size * jnp.log(jnp.pi) + linalg.log_det(factor))

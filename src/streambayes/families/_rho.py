@@ -4,11 +4,15 @@ import abc
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from streambayes.families._base import AbstractFamily
 
 __all__ = ["AbstractRho", "RhoStats"]
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 class RhoStats(NamedTuple):
@@ -39,3 +43,21 @@ class AbstractRho(AbstractFamily):
 
     def sufficient_stats(self, x: Any) -> RhoStats:
         return RhoStats(jnp.asarray(x))
+
+    def kl(self, other: Self) -> Array:
+        r"""$KL = d^2 \int_0^1 (1 - u)\,\mathrm{Var}(\omega + ud)\,du$ with $d$ the gap between the slopes.
+
+        An integral of positive values, for slopes so close that the definition is a difference of
+        nearly equal ones.
+        """
+        gap = other.slope - self.slope
+        close = jnp.abs(gap) * jnp.sqrt(self.variance()) < 0.5
+        step = jnp.where(close, gap, 0.0)
+        share = (0.5 * (_NODES + 1.0)).reshape((-1,) + (1,) * jnp.ndim(gap))
+        weight = (0.5 * _WEIGHTS).reshape(share.shape) * (1.0 - share)
+        between = self.with_slope(self.slope + share * step)
+        near = jnp.square(step) * (weight * between.variance()).sum(0)
+        return jnp.where(close, near, self._kl_of_far_slopes(other))
+
+    def _kl_of_far_slopes(self, other: Self) -> Array:
+        return AbstractFamily.kl(self, other)

@@ -38,24 +38,14 @@ class TruncatedExponential(AbstractRho):
         return type(self)(slope=slope)
 
     def log_normalizer(self) -> Array:
-        size = jnp.abs(self.slope)
-        large = size > _SMALL
-        s = jnp.where(large, size, 1.0)
-        # ln((e^w - 1) / w) = max(w, 0) + ln((1 - e^-|w|) / |w|) = w/2 + ln(sinh(w/2) / (w/2))
-        far = jnp.maximum(self.slope, 0.0) + jnp.log(-jnp.expm1(-s) / s)
-        square = jnp.where(large, 0.0, size) ** 2
-        near = 0.5 * self.slope + square * (
-            1 / 24 + square * (-1 / 2880 + square * (1 / 181440 - square / 9676800))
-        )
-        return jnp.where(large, far, near)
+        # smooth at 0, where the parts are not: w/2 + ln(sinh(w/2) / (w/2))
+        far = jnp.maximum(self.slope, 0.0) + self._log_mass()
+        small, even = self._even_part()
+        return jnp.where(small, 0.5 * self.slope + even, far)
 
     def expected_stats(self) -> RhoStats:
-        large = jnp.abs(self.slope) > _SMALL
-        w = jnp.where(large, self.slope, 1.0)
-        s = jnp.where(large, 0.0, self.slope)
-        square = s * s
-        series = 0.5 + s * (1 / 12 + square * (-1 / 720 + square * (1 / 30240 - square / 1209600)))
-        return RhoStats(jnp.where(large, -1.0 / jnp.expm1(-w) - 1.0 / w, series))
+        distance = self._mean_distance()
+        return RhoStats(jnp.where(self.slope > 0, 1.0 - distance, distance))
 
     def variance(self) -> Array:
         r"""$1/\omega^2 - e^{-|\omega|} / (1 - e^{-|\omega|})^2$."""
@@ -68,13 +58,22 @@ class TruncatedExponential(AbstractRho):
         return jnp.where(large, far, near)
 
     def log_base_measure(self, x: Any) -> Array:
-        return jnp.zeros(jnp.shape(x))
+        return jnp.zeros(jnp.asarray(x).shape)
 
     def expected_log_base_measure(self) -> Array:
         return jnp.zeros(self.batch_shape)
 
     def is_proper(self) -> Array:
         return jnp.isfinite(self.slope)
+
+    def entropy(self) -> Array:
+        return self._log_mass() + jnp.abs(self.slope) * self._mean_distance()
+
+    def log_prob(self, x: Any) -> Array:
+        x = jnp.asarray(x)
+        distance = jnp.where(self.slope > 0, 1.0 - x, x)
+        inside = (x >= 0) & (x <= 1)
+        return jnp.where(inside, -jnp.abs(self.slope) * distance - self._log_mass(), -jnp.inf)
 
     def sample(self, key: Array, num_samples: int) -> Array:
         uniform = jax.random.uniform(key, (num_samples, *self.batch_shape), dtype=float)
@@ -84,3 +83,34 @@ class TruncatedExponential(AbstractRho):
         decay = -jnp.log1p(uniform * jnp.expm1(-safe)) / safe
         decay = jnp.where(size > 1e-12, decay, uniform)
         return jnp.where(self.slope > 0, 1.0 - decay, decay)
+
+    def _log_mass(self) -> Array:
+        r"""$\ln((1 - e^{-|\omega|}) / |\omega|)$: the integral of the density relative to its mode."""
+        size = jnp.abs(self.slope)
+        large = size > _SMALL
+        s = jnp.where(large, size, 1.0)
+        small, even = self._even_part()
+        return jnp.where(small, even - 0.5 * size, jnp.log(-jnp.expm1(-s) / s))
+
+    def _even_part(self) -> tuple[Array, Array]:
+        r"""Whether $\omega$ is small, and $\ln(\sinh(\omega / 2) / (\omega / 2))$ where it is."""
+        small = jnp.abs(self.slope) <= _SMALL
+        square = jnp.square(jnp.where(small, self.slope, 0.0))
+        series = 1 / 24 + square * (-1 / 2880 + square * (1 / 181440 - square / 9676800))
+        return small, square * series
+
+    def _mean_distance(self) -> Array:
+        r"""$1 / |\omega| - 1 / (e^{|\omega|} - 1)$: how far from its mode rho is expected."""
+        size = jnp.abs(self.slope)
+        large = size > _SMALL
+        s = jnp.where(large, size, 1.0)
+        near = jnp.where(large, 0.0, size)
+        square = near * near
+        series = 1 / 12 + square * (-1 / 720 + square * (1 / 30240 - square / 1209600))
+        return jnp.where(large, 1.0 / s - 1.0 / jnp.expm1(s), 0.5 - near * series)
+
+    def _kl_of_far_slopes(self, other: Self) -> Array:
+        mine = self._mean_distance()
+        theirs = jnp.where((self.slope > 0) == (other.slope > 0), mine, 1.0 - mine)
+        energy = jnp.abs(other.slope) * theirs - jnp.abs(self.slope) * mine
+        return energy + other._log_mass() - self._log_mass()

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from streambayes._core.precision import as_real
 from streambayes._core.pytree import pytree
-from streambayes.families._base import check_finite, check_positive
+from streambayes.families._base import check_finite, check_positive, on_one_batch
 from streambayes.families._rho import AbstractRho, RhoStats
 
 __all__ = ["TruncatedNormal"]
@@ -33,7 +32,7 @@ class TruncatedNormal(AbstractRho):
     @classmethod
     def from_mean_variance(cls, mean: Any, variance: Any) -> Self:
         """Normal with this mean and variance before truncation."""
-        mean, variance = as_real(mean), as_real(variance)
+        mean, variance = on_one_batch("TruncatedNormal", mean=(mean, 0), variance=(variance, 0))
         check_finite("TruncatedNormal", "mean", mean)
         check_positive("TruncatedNormal", "variance", variance)
         return cls(slope=mean / variance, variance_before=variance)
@@ -43,9 +42,8 @@ class TruncatedNormal(AbstractRho):
 
     def log_normalizer(self) -> Array:
         mode = self._mode()
-        _, log_mass = self._quadrature()
         at_mode = self.slope * mode - 0.5 * jnp.square(mode) / self.variance_before
-        return at_mode + jax.nn.logsumexp(log_mass, axis=-1)
+        return at_mode + self._log_mass()
 
     def expected_stats(self) -> RhoStats:
         return RhoStats(self._mode() + self._mean_offset())
@@ -64,7 +62,7 @@ class TruncatedNormal(AbstractRho):
         return jnp.exp(jax.nn.logsumexp(below, axis=-1) - jax.nn.logsumexp(total, axis=-1))
 
     def log_base_measure(self, x: Any) -> Array:
-        return -0.5 * jnp.square(x) / self.variance_before
+        return -0.5 * jnp.square(jnp.asarray(x)) / self.variance_before
 
     def expected_log_base_measure(self) -> Array:
         square = jnp.square(self.mean()) + self.variance()
@@ -75,14 +73,13 @@ class TruncatedNormal(AbstractRho):
 
     def entropy(self) -> Array:
         offset, log_mass = self._quadrature()
-        log_total = jax.nn.logsumexp(log_mass, axis=-1)
         expected = (jax.nn.softmax(log_mass, axis=-1) * self._log_density(offset)).sum(-1)
-        return log_total - expected
+        return self._log_mass() - expected
 
     def log_prob(self, x: Any) -> Array:
-        _, log_mass = self._quadrature()
-        log_density = self._log_density((jnp.asarray(x) - self._mode())[..., None])[..., 0]
-        return log_density - jax.nn.logsumexp(log_mass, axis=-1)
+        x = jnp.asarray(x)
+        log_density = self._log_density((x - self._mode())[..., None])[..., 0] - self._log_mass()
+        return jnp.where((x >= 0) & (x <= 1), log_density, -jnp.inf)
 
     def sample(self, key: Array, num_samples: int) -> Array:
         target = jax.random.uniform(key, (num_samples, *self.batch_shape), dtype=float)
@@ -126,6 +123,17 @@ class TruncatedNormal(AbstractRho):
         half = 0.5 * (high - low)[..., None]
         offset = low[..., None] + half * (_NODES + 1.0)
         return offset, self._log_density(offset) + jnp.log(half * _WEIGHTS)
+
+    def _log_mass(self) -> Array:
+        """Log of the integral of the density relative to its mode."""
+        return jax.nn.logsumexp(self._quadrature()[1], axis=-1)
+
+    def _kl_of_far_slopes(self, other: Self) -> Array:
+        # ln q - ln p is linear in rho: its expectation is its value at the mean
+        offset = self._mean_offset()
+        mine = self._log_density(offset[..., None])[..., 0] - self._log_mass()
+        offset = offset + (self._mode() - other._mode())
+        return mine - other._log_density(offset[..., None])[..., 0] + other._log_mass()
 
     def _mean_offset(self) -> Array:
         offset, log_mass = self._quadrature()

@@ -17,7 +17,7 @@ from streambayes.forgetting import AbstractForgetting, Clock, Report
 from streambayes.learning._sweep import ascend
 from streambayes.models import AbstractModel
 
-__all__ = ["Compiled", "Facts", "compiled"]
+__all__ = ["Compiled", "Facts", "compiled", "standardised"]
 
 Model = AbstractModel[Any, Any]
 Policy = AbstractForgetting[Any, Any]
@@ -79,7 +79,7 @@ class Compiled:
         rows_seen: Array,
         elapsed: Array,
     ) -> tuple[Any, Array]:
-        batch, log_jacobian = _standardised(batch, shift, factor)
+        batch, log_jacobian = standardised(batch, shift, factor)
         rows = self._model.num_observations(batch)
         clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
         learn = self._learn_whole if self._policy.minibatch_size is None else self._learn_pieces
@@ -158,7 +158,7 @@ class Compiled:
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
     ) -> tuple[Array, Array]:
         """Sums over rows of both log-likelihoods."""
-        batch, log_jacobian = _standardised(batch, shift, factor)
+        batch, log_jacobian = standardised(batch, shift, factor)
         expectations = belief.expectations()
         summary = _settled_rows(self._model, expectations, batch)
         bound = self._model.expected_log_joint(expectations, summary)
@@ -168,13 +168,13 @@ class Compiled:
     def _log_predictive(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
     ) -> Array:
-        batch, _ = _standardised(batch, shift, factor)
+        batch, _ = standardised(batch, shift, factor)
         return self._model.log_predictive(belief, batch) - jnp.log(factor).sum()
 
     def _start(
         self, key: Array, batch: Batch, prior: Blocks, shift: Array, factor: Array
     ) -> Blocks:
-        return self._model.start(key, _standardised(batch, shift, factor)[0], prior)
+        return self._model.start(key, standardised(batch, shift, factor)[0], prior)
 
 
 compiled = functools.cache(Compiled)
@@ -199,7 +199,7 @@ def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -
     return jax.lax.while_loop(gaining, body, first)[1]
 
 
-def _standardised(batch: Batch, shift: Array, factor: Array) -> tuple[Batch, Array]:
+def standardised(batch: Batch, shift: Array, factor: Array) -> tuple[Batch, Array]:
     """The batch in internal units, and what the change of units adds to its log density."""
     values = (batch.values - shift[:, None]) / factor[:, None]
     changed = Batch(values=values, num_rows=batch.num_rows, columns=batch.columns)

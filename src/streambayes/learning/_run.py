@@ -258,6 +258,7 @@ class _Driver:
     ) -> None:
         self._learner = learner
         self._state = state
+        self._waiting = state is None  # for a first batch with rows, to take scale and start from
         self._prequential = prequential
         self._seed = seed
         self._writer = None if record is None else RecordWriter(record, append=state is not None)
@@ -273,7 +274,9 @@ class _Driver:
         learner = self._learner
         label = str(index) if batch.label is None else batch.label
         try:
-            state = learner.init(train, seed=self._seed) if self._state is None else self._state
+            state = self._state
+            if state is None or self._waiting:
+                state = learner.init(train, seed=self._seed)
             before = None
             if self._prequential and state.num_batches > 0:
                 before = learner.score(state, batch)
@@ -302,6 +305,7 @@ class _Driver:
             seconds=clock.perf_counter() - started,
         )
         self._state = after
+        self._waiting = self._waiting and after.num_batches == 0
         self._add("test_bound", record.test_bound, record.num_test)
         self._add("test_predictive", record.test_predictive, record.num_test)
         self._add("prequential", record.prequential, 0 if before is None else before.num_rows)

@@ -1,14 +1,16 @@
 """LearnerState, what the next step needs; StepInfo, what a person wants to see of the last one."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.outcome import Outcome
-from streambayes._core.precision import in_float64, is_concrete
+from streambayes._core.precision import float64_scope, in_float64, is_concrete
 from streambayes._core.pytree import pytree, static
 from streambayes._core.scale import Scale
 from streambayes._core.table import Table
@@ -94,7 +96,7 @@ class LearnerState:
     @in_float64
     def posterior(self) -> dict[str, AbstractFamily]:
         """One distribution per entry of blocks, in the user's units, as NumPy arrays."""
-        return dict(self._in_units().summary().params)
+        return dict(_in_units(self.model, self.belief, self.scale).summary().params)
 
     @property
     @in_float64
@@ -102,24 +104,21 @@ class LearnerState:
         """Rows of data each block retains, by readable name (the equivalent sample size)."""
         return by_label(self.model.labels(), self.belief.summary().counts)
 
-    @in_float64
     def summary(self, level: float = 0.9) -> PosteriorSummary:
         """Mean, standard deviation and central interval of every parameter, in the user's units."""
         if not 0.0 < level < 1.0:
             message = f"summary: level must lie in (0, 1), got {level}"
             raise ValueError(message)
-        rows = []
-        for name, marginal in self.model.marginals(self._in_units()).items():
-            lower = marginal.quantile(0.5 - 0.5 * level)
-            upper = marginal.quantile(0.5 + 0.5 * level)
-            numbers = (marginal.mean(), jnp.sqrt(marginal.variance()), lower, upper)
-            rows.append(ParameterSummary(name, *(float(number) for number in numbers)))
+        with float64_scope():
+            tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
+            found = _summariser(self.model)(self.belief, self.scale, tails)
+        names = [name.ravel() for name, _ in self.model.marginals(self.belief)]
+        rows = [
+            ParameterSummary(str(name), *(float(number) for number in numbers))
+            for labels, table in zip(names, found, strict=True)
+            for name, numbers in zip(labels, np.asarray(table).T, strict=True)
+        ]
         return PosteriorSummary(tuple(rows), level)
-
-    def _in_units(self) -> AbstractBelief:
-        return self.belief.converted(
-            lambda name, family: self.model.in_units(name, family, self.scale)
-        )
 
 
 @final
@@ -163,3 +162,28 @@ def by_label(labels: Mapping[str, np.ndarray], per_block: Mapping[str, Any]) -> 
 def is_traced(state: LearnerState) -> bool:
     """Whether a JAX transformation holds placeholders for the state."""
     return not is_concrete(state.rows_seen)
+
+
+def _in_units(
+    model: AbstractModel[Any, Any], belief: AbstractBelief, scale: Scale
+) -> AbstractBelief:
+    return belief.converted(lambda name, family: model.in_units(name, family, scale))
+
+
+@functools.cache
+def _summariser(model: AbstractModel[Any, Any]) -> Any:
+    """Compiled: per array of parameters a table of mean, standard deviation and interval."""
+
+    def summarise(belief: AbstractBelief, scale: Scale, tails: Any) -> list[Any]:
+        return [
+            jnp.stack(
+                [
+                    marginal.mean().ravel(),
+                    jnp.sqrt(marginal.variance()).ravel(),
+                    *marginal.quantile(tails.reshape(-1, *(1 for _ in names.shape))).reshape(2, -1),
+                ]
+            )
+            for names, marginal in model.marginals(_in_units(model, belief, scale))
+        ]
+
+    return jax.jit(summarise)

@@ -5,6 +5,7 @@ $-E_{q(\rho)}[KL(q(\beta) \| p_{\eta(\rho)})]$ where $\hat L$ has the chord betw
 convex function; hence $\hat L \le L$.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -72,13 +73,20 @@ def _learned_policy(state: LearnerState) -> HPP | MHPP:
 
 
 def _curves(before: LearnerState, after: LearnerState) -> tuple[Any, Any]:
+    policy = _learned_policy(before)
+    previous = policy.belief(before.memory).summary()
+    curves: tuple[Any, Any] = _pooled_curves(policy, previous, after.prior, after.belief.summary())
+    return curves
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _pooled_curves(
+    policy: HPP | MHPP, previous: Blocks, prior: Blocks, posterior: Blocks
+) -> tuple[Any, Any]:
     r"""$KL(q \| p_{\eta(\rho)})$ at the nodes, and the chord between its ends, pooled as rho is.
 
     An array (num_nodes,) for one rho, or a dictionary of arrays (num_nodes, \*blocks).
     """
-    policy = _learned_policy(before)
-    prior, posterior = after.prior, after.belief.summary()
-    previous: Blocks = policy.belief(before.memory).summary()
     from_prior, from_previous = posterior.kl(prior), posterior.kl(previous)
 
     def at(rho: Array) -> tuple[Any, Any]:

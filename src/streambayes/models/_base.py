@@ -99,8 +99,11 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
         return family
 
     @abc.abstractmethod
-    def marginals(self, belief: AbstractBelief) -> dict[str, AbstractMarginal]:
-        """Readable name and marginal of every parameter, from a belief in the user's units."""
+    def marginals(self, belief: AbstractBelief) -> list[tuple[np.ndarray, AbstractMarginal]]:
+        """Arrays of parameters: their readable names and, in the same shape, their marginals.
+
+        The belief is in the user's units.
+        """
 
     def check(self, values: Mapping[str, np.ndarray]) -> None:
         """Raise ``ValueError`` if columns contradict each other."""

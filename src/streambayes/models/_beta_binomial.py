@@ -77,7 +77,9 @@ class BetaBinomial(AbstractConjugate[BinomialSums]):
         return BinomialSums(
             masked_sum(successes, mask),
             masked_sum(trials - successes, mask),
-            masked_sum(_log_choose(trials, successes), mask),
+            jnp.zeros(())
+            if self.trials is None
+            else masked_sum(_log_choose(trials, successes), mask),
         )
 
     def expected_log_joint(self, expectations: Mapping[str, Any], summary: BinomialSums) -> Array:
@@ -96,7 +98,11 @@ class BetaBinomial(AbstractConjugate[BinomialSums]):
     def log_predictive(self, belief: AbstractBelief, batch: Batch) -> Array:
         successes, trials = self._counts(batch)
 
-        def log_density(beta: Beta) -> Array:
+        def of_draw(beta: Beta) -> Array:
+            total = jnp.log(beta.alpha + beta.beta)
+            return jnp.where(successes > 0, jnp.log(beta.alpha), jnp.log(beta.beta)) - total
+
+        def of_count(beta: Beta) -> Array:
             total = beta.alpha + beta.beta
             return (
                 log_gamma_ratio(beta.alpha, successes)
@@ -104,10 +110,13 @@ class BetaBinomial(AbstractConjugate[BinomialSums]):
                 - log_gamma_ratio(total, trials)
             )
 
-        return belief.log_mean(_BLOCK, log_density) + _log_choose(trials, successes)
+        if self.trials is None:
+            return belief.log_mean(_BLOCK, of_draw)
+        return belief.log_mean(_BLOCK, of_count) + _log_choose(trials, successes)
 
-    def marginals(self, belief: AbstractBelief) -> dict[str, AbstractMarginal]:
-        return {f"probability of {self.column}": belief.marginal(_BLOCK, BetaMarginal)}
+    def marginals(self, belief: AbstractBelief) -> list[tuple[np.ndarray, AbstractMarginal]]:
+        name = np.array(f"probability of {self.column}", dtype=object)
+        return [(name, belief.marginal(_BLOCK, BetaMarginal))]
 
     def _counts(self, batch: Batch) -> tuple[Array, Array]:
         successes = batch.column(self.column)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -83,19 +82,15 @@ class Categorical(AbstractConjugate[CategorySums]):
 
         return belief.log_mean(_BLOCK, log_density)
 
-    def marginals(self, belief: AbstractBelief) -> dict[str, AbstractMarginal]:
-        # each probability of a Dirichlet is a Beta
-        def of(dirichlet: Dirichlet) -> AbstractMarginal:
+    def marginals(self, belief: AbstractBelief) -> list[tuple[np.ndarray, AbstractMarginal]]:
+        def each(
+            dirichlet: Dirichlet,
+        ) -> AbstractMarginal:  # a probability of a Dirichlet is a Beta
             alpha = dirichlet.concentration
             return BetaMarginal(Beta(alpha=alpha, beta=sum_of_others(alpha)))
 
-        every = belief.marginal(_BLOCK, of)
-        return {
-            f"probability of {self.column}={category}": jax.tree.map(
-                lambda leaf, place=place: leaf[..., place], every
-            )
-            for place, category in enumerate(self.categories)
-        }
+        names = [f"probability of {self.column}={category}" for category in self.categories]
+        return [(np.array(names, dtype=object), belief.marginal(_BLOCK, each))]
 
     def _hits(self, batch: Batch) -> Array:
         return batch.column(self.column)[:, None] == jnp.arange(len(self.categories))

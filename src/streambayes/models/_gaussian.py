@@ -1,11 +1,9 @@
 """Gaussian columns: independent of each other, or with a full covariance."""
 
 import abc
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -77,15 +75,15 @@ class AbstractGaussian(AbstractConjugate[GaussianSums]):
         """Marginals of the columns' standard deviations, on a last axis."""
 
     @final
-    def marginals(self, belief: AbstractBelief) -> dict[str, AbstractMarginal]:
-        means = belief.marginal(_BLOCK, self.mean_marginal)
-        spreads = belief.marginal(_BLOCK, self.spread_marginal)
-        found: dict[str, AbstractMarginal] = {}
-        for place, name in enumerate(self.names):
-            pick = functools.partial(jnp.take, indices=place, axis=-1)
-            found[f"mean of {name}"] = jax.tree.map(pick, means)
-            found[f"standard deviation of {name}"] = jax.tree.map(pick, spreads)
-        return found
+    def marginals(self, belief: AbstractBelief) -> list[tuple[np.ndarray, AbstractMarginal]]:
+        parts = {
+            "mean of": belief.marginal(_BLOCK, self.mean_marginal),
+            "standard deviation of": belief.marginal(_BLOCK, self.spread_marginal),
+        }
+        return [
+            (np.array([f"{what} {name}" for name in self.names], dtype=object), marginal)
+            for what, marginal in parts.items()
+        ]
 
 
 @final

@@ -81,5 +81,6 @@ class Poisson(AbstractConjugate[PoissonSums]):
 
         return belief.log_mean(_BLOCK, log_density)
 
-    def marginals(self, belief: AbstractBelief) -> dict[str, AbstractMarginal]:
-        return {f"rate of {self.column}": belief.marginal(_BLOCK, GammaMarginal)}
+    def marginals(self, belief: AbstractBelief) -> list[tuple[np.ndarray, AbstractMarginal]]:
+        name = np.array(f"rate of {self.column}", dtype=object)
+        return [(name, belief.marginal(_BLOCK, GammaMarginal))]

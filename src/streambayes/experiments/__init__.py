@@ -1,0 +1,5 @@
+"""The paper's experiments, each as one call that writes its numbers and figures into a folder."""
+
+from streambayes.experiments import artificial
+
+__all__ = ["artificial"]

@@ -1,0 +1,182 @@
+"""Saved states: what goes in comes out, and nothing else does."""
+
+import json
+import zipfile
+
+import jax
+import numpy as np
+import pytest
+
+import streambayes as sb
+from streambayes.checkpoint import _file
+from tests.tables import MODELS, POLICIES
+
+
+def batches(name, num_batches, seed=0):
+    model, draw = MODELS[name]
+    rng = np.random.default_rng(seed)
+    return model, [draw(rng, 20) for _ in range(num_batches)]
+
+
+def identical(one, other):
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return jax.tree.structure(one) == jax.tree.structure(other) and all(
+        np.array_equal(a, b, equal_nan=True) and np.asarray(a).dtype == np.asarray(b).dtype
+        for a, b in pairs
+    )
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model, stream = batches("gaussian", 2)
+    state = sb.run(sb.StreamLearner(model, sb.MHPP()), stream).state
+    sb.save(state, tmp_path / "state.sbz")
+    return state, tmp_path / "state.sbz"
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("policy", [POLICIES[4], POLICIES[9]], ids=repr)
+def test_save_load_and_continue_is_never_stopping(tmp_path, name, policy):
+    model, stream = batches(name, 4)
+    learner = sb.StreamLearner(model, policy)
+    state = learner.init(stream[0])
+    for number, batch in enumerate(stream):
+        sb.save(state, tmp_path / f"{number}.sbz")
+        loaded = sb.load(tmp_path / f"{number}.sbz")
+        assert identical(loaded, state)
+        assert identical(learner.step(loaded, batch)[0], learner.step(state, batch)[0])
+        state, _ = learner.step(loaded, batch, time=3.5 * number)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_every_policy_can_be_saved(tmp_path, policy):
+    model, stream = batches("gaussian", 1)
+    state = sb.StreamLearner(model, policy).init(stream[0])
+    sb.save(state, tmp_path / "state.sbz")
+    loaded = sb.load(tmp_path / "state.sbz")
+    assert identical(loaded, state)
+    assert (loaded.model, loaded.forgetting) == (model, policy)
+
+
+def test_equal_states_are_equal_files(saved, tmp_path):
+    state, path = saved
+    sb.save(state, tmp_path / "again.sbz")
+    assert path.read_bytes() == (tmp_path / "again.sbz").read_bytes()
+
+
+def test_nothing_is_pickled_and_the_description_is_readable(saved):
+    _, path = saved
+    with zipfile.ZipFile(path) as archive:
+        assert archive.namelist() == ["manifest.json", "arrays.safetensors"]
+        manifest = json.loads(archive.read("manifest.json"))
+    assert manifest["format"] == "streambayes-state"
+    assert manifest["version"] == 1
+    assert manifest["library"] == sb.__version__
+    assert manifest["state"]["fields"]["model"]["class"] == "models.Gaussian"
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, -1])
+def test_a_file_cut_short_is_refused(saved, keep):
+    _, path = saved
+    content = path.read_bytes()
+    length = int(len(content) * keep) if isinstance(keep, float) else keep
+    path.write_bytes(content[:length])
+    with pytest.raises(ValueError, match="is not a saved streambayes state, or it is cut short"):
+        sb.load(path)
+
+
+def test_every_flipped_byte_of_the_arrays_is_noticed(saved):
+    _, path = saved
+    content = bytearray(path.read_bytes())
+    start = content.index(b"arrays.safetensors") + len("arrays.safetensors")
+    end = content.index(b"PK\x01\x02")
+    for place in range(start, end, 37):
+        damaged = bytearray(content)
+        damaged[place] ^= 0x40
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"cut short|damaged"):
+            sb.load(path)
+
+
+def rewritten(path, change):
+    """The file with its manifest changed and everything else in order."""
+    with zipfile.ZipFile(path) as archive:
+        manifest, arrays = (
+            json.loads(archive.read("manifest.json")),
+            archive.read("arrays.safetensors"),
+        )
+    change(manifest)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", json.dumps(manifest))
+        archive.writestr("arrays.safetensors", arrays)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda m: m.update(format="other"), "is not a saved streambayes state"),
+        (
+            lambda m: m.update(version=99, library="9.9"),
+            "has format version 99, this library reads version 1; it was written by streambayes 9.9",
+        ),
+        (
+            lambda m: m["state"].update({"class": "os:system"}),
+            "class 'os:system' is not known; import the module",
+        ),
+        (lambda m: m["state"]["fields"].pop("prior"), "has fields"),
+        (
+            lambda m: m["state"]["fields"]["model"]["fields"].update(names={"tuple": []}),
+            "distinct columns",
+        ),
+        (lambda m: m["state"]["fields"]["rows_seen"].update(array="zz"), "is damaged"),
+        (lambda m: m["state"]["fields"]["rows_seen"].update(shape=[7]), "is damaged"),
+        (
+            lambda m: m.update(state=m["state"]["fields"]["model"]),
+            "it holds a Gaussian, not a state",
+        ),
+    ],
+)
+def test_a_tampered_description_is_refused(saved, change, sentence):
+    _, path = saved
+    rewritten(path, change)
+    with pytest.raises(ValueError, match=sentence):
+        sb.load(path)
+
+
+@pytest.mark.parametrize("content", [b"not a zip", b"PK\x03\x04", json.dumps({"a": 1}).encode()])
+def test_a_foreign_file_is_refused(tmp_path, content):
+    path = tmp_path / "foreign.sbz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is not a saved streambayes state"):
+        sb.load(path)
+
+
+def test_a_zip_of_other_things_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("hello.txt", "hello")
+    with pytest.raises(ValueError, match="is not a saved streambayes state"):
+        sb.load(tmp_path / "other.zip")
+
+
+def test_a_missing_file_says_so(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        sb.load(tmp_path / "nothing.sbz")
+
+
+def test_a_failed_write_leaves_the_old_file(saved, monkeypatch):
+    state, path = saved
+    before = path.read_bytes()
+
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_file.os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        sb.save(state, path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_only_states_are_saved(tmp_path):
+    with pytest.raises(TypeError, match="expected a state from StreamLearner, got dict"):
+        sb.save({}, tmp_path / "x.sbz")

@@ -1,0 +1,150 @@
+"""Batches of tables in memory."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import streambayes as sb
+
+
+def frame(num_rows=100, freq="7h"):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "when": pd.date_range("2023-11-28 05:00", periods=num_rows, freq=freq),
+            "site": np.resize(["b", "a", "c"], num_rows),
+            "x": rng.normal(size=num_rows),
+        }
+    )
+
+
+def test_by_rows():
+    cut = sb.batches({"x": np.arange(10)}, rows=4)
+    assert len(cut) == 3
+    assert [batch.columns["x"].tolist() for batch in cut] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert [len(batch.columns["x"]) for batch in cut] == [4, 4, 2]  # a second time
+
+
+def test_by_column_in_order_of_appearance():
+    cut = list(sb.batches(frame(), by="site"))
+    assert [batch.label for batch in cut] == ["b", "a", "c"]
+    expected = frame().query("site == 'a'")["x"].to_numpy()
+    np.testing.assert_array_equal(cut[1].columns["x"], expected)
+
+
+@pytest.mark.parametrize(
+    ("every", "freq"),
+    [
+        ("1mo", "MS"),
+        ("1d", "D"),
+        ("2d", "2D"),
+        ("12h", "12h"),
+        ("1w", "W-MON"),
+        ("1q", "QS"),
+        ("1y", "YS"),
+        ("90m", "90min"),
+    ],
+)
+def test_by_period_agrees_with_pandas(every, freq):
+    data = frame()
+    closed = {"closed": "left", "label": "left"} if every == "1w" else {}
+    origin = {"origin": "epoch"} if every in ("2d", "12h", "90m", "1d") else {}
+    groups = data.set_index("when").resample(freq, **closed, **origin)["x"]
+    expected = [(start, values.to_numpy()) for start, values in groups if len(values)]
+    cut = list(sb.batches(data, every=every, time="when"))
+    assert len(cut) == len(expected)
+    for batch, (start, values) in zip(cut, expected, strict=True):
+        np.testing.assert_array_equal(batch.columns["x"], values)
+        assert batch.time == start.timestamp()
+        assert start.isoformat(sep="T").startswith(batch.label)
+
+
+def test_kinds_of_time():
+    data = frame(30)
+    expected = [batch.columns["x"].tolist() for batch in sb.batches(data, every="1d", time="when")]
+    stamps = data["when"]
+    others = [
+        pl.from_pandas(data),
+        {"when": stamps.to_numpy(), "x": data["x"].to_numpy()},
+        {"when": [stamp.to_pydatetime() for stamp in stamps], "x": data["x"]},
+        {"when": [stamp.isoformat() for stamp in stamps], "x": data["x"]},
+        {"when": [s.to_pydatetime().replace(tzinfo=dt.UTC) for s in stamps], "x": data["x"]},
+        data.assign(when=stamps.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")),
+    ]
+    for other in others:
+        found = [
+            batch.columns["x"].tolist() for batch in sb.batches(other, every="1d", time="when")
+        ]
+        assert found == expected
+
+
+def test_numeric_time_and_unsorted_rows():
+    data = {"t": np.array([12.0, 3.0, 14.9, 7.5, 0.1]), "x": np.arange(5)}
+    cut = list(sb.batches(data, every=5.0, time="t"))
+    assert [batch.columns["x"].tolist() for batch in cut] == [[1, 4], [3], [0, 2]]
+    assert [batch.time for batch in cut] == [0.0, 5.0, 10.0]
+
+
+def test_rows_with_time_end_at_their_last_row():
+    cut = list(sb.batches(frame(10), rows=4, time="when"))
+    assert cut[0].time == frame(10)["when"][3].timestamp()
+
+
+def test_arrays_with_names():
+    cut = list(sb.batches(np.arange(12).reshape(6, 2), rows=4, columns=["x", "y"]))
+    assert cut[1].columns["y"].tolist() == [9, 11]
+
+
+def test_a_run_over_months():
+    run = sb.run(
+        sb.StreamLearner(sb.models.Gaussian("x"), sb.HPP()),
+        sb.batches(frame(300), every="1mo", time="when"),
+    )
+    assert [record.label for record in run.records] == ["2023-11", "2023-12", "2024-01", "2024-02"]
+    elapsed = np.diff([record.time for record in run.records])
+    np.testing.assert_array_equal(elapsed, np.array([30, 31, 31]) * 86400.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({}, "give one of rows, every and by"),
+        ({"rows": 3, "by": "site"}, "give one of rows, every and by"),
+        ({"rows": 0}, "rows must be at least 1, got 0"),
+        ({"every": "1mo"}, "every needs the name of the time column"),
+        ({"every": "1mo", "time": "then"}, "there is no column 'then'; the table has"),
+        ({"by": "place"}, "there is no column 'place'"),
+        (
+            {"every": "1 month", "time": "when"},
+            "every must be a period such as '1d' or '1mo', got '1 month'",
+        ),
+        ({"every": "0d", "time": "when"}, "every must be a period"),
+        ({"every": 3.0, "time": "when"}, "every must be a period"),
+        ({"every": "1d", "time": "x"}, "column 'x' is numeric, so every must be a positive number"),
+        ({"every": -1.0, "time": "x"}, "every must be a positive number"),
+        ({"every": "1d", "time": "site"}, "column 'site' must hold dates"),
+    ],
+)
+def test_bad_cuts_are_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        sb.batches(frame(), **arguments)
+
+
+def test_a_missing_time_is_named():
+    data = frame(5)
+    data.loc[3, "when"] = pd.NaT
+    with pytest.raises(ValueError, match="column 'when', row 3: the time is missing"):
+        sb.batches(data, every="1d", time="when")
+
+
+def test_an_array_needs_names():
+    with pytest.raises(ValueError, match="an array needs the names of its columns"):
+        sb.batches(np.zeros((3, 2)), rows=1)
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(ValueError, match="columns must have the same length"):
+        sb.batches({"x": [1, 2], "y": [1]}, rows=1)

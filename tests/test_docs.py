@@ -1,0 +1,169 @@
+"""Documentation tells the truth: its code runs and prints what it says, its links lead somewhere.
+
+The ``python`` blocks of one page run in order in one namespace and in an empty folder. A ``text`` block
+directly below one is its output, numbers to three digits. ``python no-run`` is compiled only.
+"""
+
+import importlib
+import math
+import re
+import runpy
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import streambayes as sb
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+PACKAGES = (
+    "streambayes",
+    "streambayes.families",
+    "streambayes.forgetting",
+    "streambayes.metrics",
+    "streambayes.models",
+    "streambayes.testing",
+)
+_FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+class Block(NamedTuple):
+    """One fenced block, the line of its first line of content, and the output below it, if any."""
+
+    kind: str
+    body: str
+    line: int
+    output: str | None
+
+
+def blocks(page):
+    text = page.read_text(encoding="utf-8")
+    fences = list(_FENCE.finditer(text))
+    for place, fence in enumerate(fences):
+        following = fences[place + 1] if place + 1 < len(fences) else None
+        output = None
+        if following is not None and following["kind"].strip() == "text":
+            between = text[fence.end() : following.start()]
+            output = None if between.strip() else following["body"]
+        line = text.count("\n", 0, fence.start("body"))
+        yield Block(fence["kind"].strip(), fence["body"], line, output)
+
+
+def relative(path):
+    return str(path.relative_to(ROOT))
+
+
+def has_code(page):
+    return any(block.kind.startswith("python") for block in blocks(page))
+
+
+def same_text(printed, shown):
+    """Whether two texts agree but for the width of spaces, numbers to three digits."""
+    ours, theirs = (_NUMBER.sub("#", " ".join(text.split())) for text in (printed, shown))
+    numbers = zip(_NUMBER.findall(printed), _NUMBER.findall(shown), strict=False)
+    return ours == theirs and all(
+        math.isclose(float(mine), float(other), rel_tol=1e-3, abs_tol=1e-9)
+        for mine, other in numbers
+    )
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)], ids=relative)
+def test_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    name = "page_" + re.sub(r"\W", "_", relative(page))
+    module = types.ModuleType(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    for block in blocks(page):
+        if not block.kind.startswith("python"):
+            continue
+        code = compile("\n" * block.line + block.body, str(page), "exec")
+        if block.kind == "python no-run":
+            continue
+        assert block.kind == "python", f"{page}:{block.line}: unknown kind {block.kind!r}"
+        exec(code, module.__dict__)  # noqa: S102  # our own pages
+        printed = capsys.readouterr().out
+        if block.output is not None:
+            shown = f"{page}:{block.line}: the page shows another output than\n{printed}"
+            assert same_text(printed, block.output), shown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_links_of_a_page_lead_to_files(page):
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in _LINK.findall(text):
+        if re.match(r"[a-z]+:", target) or target.startswith("#"):
+            continue
+        path = page.parent / target.partition("#")[0]
+        assert path.exists(), f"{page}: {target} is not there"
+
+
+def test_every_page_can_be_reached():
+    links = {}
+    for page in PAGES:
+        targets = _LINK.findall(page.read_text(encoding="utf-8"))
+        links[page] = {(page.parent / target.partition("#")[0]).resolve() for target in targets}
+    reached, found = set(), {ROOT / "README.md"}
+    while found:
+        page = found.pop()
+        reached.add(page)
+        found |= (links[page] & links.keys()) - reached
+    unreachable = [relative(page) for page in PAGES if page not in reached]
+    assert not unreachable
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_reference_names_everything_public(package):
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    module = importlib.import_module(package)
+    missing = [name for name in module.__all__ if not re.search(rf"`{name}\b", reference)]
+    assert not missing
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_everything_public_has_a_docstring(package):
+    module = importlib.import_module(package)
+    public = {name: getattr(module, name) for name in module.__all__ if name != "__version__"}
+    bare = [name for name, value in public.items() if not (value.__doc__ or "").strip()]
+    assert not bare
+    # a dataclass without a docstring shows its signature
+    generated = [
+        name
+        for name, value in public.items()
+        if isinstance(value, type) and value.__doc__.startswith(f"{name}(")
+    ]
+    assert not generated
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=relative)
+def test_example_runs(example, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+
+
+def test_benchmark_finds_the_same_posterior_as_plain_numpy(tmp_path):
+    script = ROOT / "benchmarks" / "step_latency.py"
+    output = tmp_path / "numbers.json"
+    done = subprocess.run(  # our own script
+        [sys.executable, script, "--steps", "60", "--output", output],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert output.exists()
+
+
+def test_citation_has_the_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"version: {sb.__version__}" in citation
