@@ -1,7 +1,8 @@
 """Bayesian models of data streams that know what to forget."""
 
-from streambayes import families, metrics, models
+from streambayes import families, forgetting, metrics, models
 from streambayes._core.outcome import Outcome
+from streambayes._core.pytree import definition, pytree
 from streambayes.checkpoint import load, save
 from streambayes.families import (
     Beta,
@@ -63,10 +64,13 @@ __all__ = [
     "__version__",
     "batches",
     "compare",
+    "definition",
     "families",
+    "forgetting",
     "load",
     "metrics",
     "models",
+    "pytree",
     "read_records",
     "run",
     "save",

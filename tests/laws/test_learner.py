@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import streambayes as sb
 from streambayes._core.pytree import definition
 from streambayes.forgetting import AbstractSinglePrior
-from streambayes.learning._compiled import compiled
+from streambayes.learning._compiled import stepper
 
 PAIR = sb.models.Gaussian(["x", "y"])
 COIN = sb.models.BetaBinomial("x")
@@ -136,9 +136,14 @@ def test_time_does_not_go_back(learner):
         learner.step(state, pair(), time=9.0)
 
 
+def test_time_is_a_number(learner):
+    with pytest.raises(TypeError, match="time must be a number, such as seconds, got '2024-01-01'"):
+        learner.step(learner.init(pair()), pair(), time="2024-01-01")
+
+
 def test_one_compilation_per_bucket():
     learner = sb.StreamLearner(sb.models.Gaussian(["only", "here"]), sb.HPP())
-    learn = learner._compiled.learn
+    learn = learner._stepper.learn
     state = learner.init({"only": [1.0, 2.0], "here": [0.0, 1.0]})
     assert learn._cache_size() == 0
     rng = np.random.default_rng(0)
@@ -157,7 +162,7 @@ def test_one_compilation_per_bucket():
     again = sb.StreamLearner(sb.models.Gaussian(["only", "here"]), sb.HPP())
     again.step(again.init(rng.normal(size=(20, 2))), rng.normal(size=(20, 2)))
     assert learn._cache_size() == 2
-    assert again._compiled is learner._compiled
+    assert again._stepper is learner._stepper
 
 
 @settings(max_examples=60)
@@ -457,6 +462,6 @@ def test_no_warnings_for_the_user(learner):
 
 
 def test_compiled_functions_are_shared():
-    assert compiled(PAIR, sb.SVB(), 1e-9, 10) is compiled(
+    assert stepper(PAIR, sb.SVB(), 1e-9, 10) is stepper(
         sb.models.Gaussian(("x", "y")), sb.SVB(), 1e-9, 10
     )

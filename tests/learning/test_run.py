@@ -4,6 +4,7 @@ import itertools
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import streambayes as sb
@@ -33,7 +34,8 @@ def test_a_run_is_its_steps():
         else:
             assert record.prequential is None
         state, info = learner.step(state, batch)
-        assert (record.bound, record.rho, record.retained) == (info.bound, info.rho, info.retained)
+        assert (record.bound, record.retained) == (info.bound, info.retained)
+        assert record.rho == (info.rho if record.index > 0 else None)
         assert record.num_rows == 30
         assert record.test_bound is None
     assert run.state.summary() == state.summary()
@@ -117,9 +119,12 @@ def test_policies_are_distinct(policies):
 def test_going_on_from_a_state():
     batches = stream()
     learner = sb.StreamLearner(MODEL, sb.MHPP())
-    first = sb.run(learner, batches[:3])
-    second = sb.run(learner, batches[3:], state=first.state)
-    assert second.state.summary() == sb.run(learner, batches).state.summary()
+    first = sb.run(learner, batches[:3], test_fraction=1 / 3)
+    second = sb.run(learner, batches[3:], state=first.state, test_fraction=1 / 3)
+    whole = sb.run(learner, batches, test_fraction=1 / 3)
+    assert second.state.summary() == whole.state.summary()
+    assert [record.index for record in second.records] == [3, 4, 5]
+    assert [r.test_bound for r in second.records] == [r.test_bound for r in whole.records[3:]]
 
 
 def test_records_on_disk_are_those_in_memory(tmp_path):
@@ -219,3 +224,29 @@ def test_tables_have_a_row_per_step():
     assert len(table) == 6
     assert len(str(table).splitlines()) == 7
     assert all(len(list(row)) == len(table.columns) for row in itertools.islice(table, 3))
+
+
+def test_a_table_is_not_a_stream():
+    learner = sb.StreamLearner(MODEL, sb.SVB())
+    for table in (stream()[0], pd.DataFrame(stream()[0])):
+        with pytest.raises(TypeError, match=r"cut a table with sb\.batches"):
+            sb.run(learner, table)
+
+
+def test_settings_tell_policies_apart_in_a_table():
+    policies = [
+        sb.HPP(),
+        sb.HPP(sb.TruncatedExponential.from_gamma(2.0)),
+        sb.PVB(9, 0.1),
+        sb.PVB(9, 0.1, 5),
+    ]
+    comparison = sb.compare(MODEL, stream(2), policies)
+    assert len(comparison.runs) == 4
+
+
+def test_the_table_names_the_block_that_moved():
+    run = sb.run(sb.StreamLearner(MODEL, sb.MHPP()), stream())
+    row = run.table()[4]
+    assert row["block"] == "x"
+    assert row["E[rho]"] < 0.05
+    assert run.table()[0]["E[rho]"] is None

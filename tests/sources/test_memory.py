@@ -148,3 +148,13 @@ def test_an_array_needs_names():
 def test_columns_of_different_length_are_refused():
     with pytest.raises(ValueError, match="columns must have the same length"):
         sb.batches({"x": [1, 2], "y": [1]}, rows=1)
+
+
+def test_rows_must_be_in_order_of_time():
+    with pytest.raises(ValueError, match="column 't', row 2: the time goes back; sort the table"):
+        sb.batches({"t": [1.0, 3.0, 2.0], "x": [0, 0, 0]}, rows=2, time="t")
+
+
+def test_a_bad_date_is_shown():
+    with pytest.raises(ValueError, match="2024-13-01"):
+        sb.batches({"t": ["2024-12-01", "2024-13-01"]}, every="1mo", time="t")

@@ -8,7 +8,7 @@ __all__ = ["Table"]
 
 
 @final
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Table:
     """Rows with the same columns; ``str`` aligns them, iteration yields dictionaries."""
 
@@ -23,6 +23,9 @@ class Table:
 
     def __getitem__(self, place: int) -> Mapping[str, Any]:
         return self.rows[place]
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         cells = [[_text(row[column]) for column in self.columns] for row in self.rows]

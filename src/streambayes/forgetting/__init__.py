@@ -1,6 +1,12 @@
 """Forgetting policies: what the prior of a batch keeps of the past."""
 
-from streambayes.forgetting._base import AbstractForgetting, AbstractSinglePrior, Clock, Report
+from streambayes.forgetting._base import (
+    AbstractForgetting,
+    AbstractSinglePrior,
+    Clock,
+    PriorAnchor,
+    Report,
+)
 from streambayes.forgetting._hierarchical import HPP, MHPP
 from streambayes.forgetting._none import SVB
 from streambayes.forgetting._population import PVB, SVI
@@ -17,5 +23,6 @@ __all__ = [
     "Clock",
     "Fading",
     "PowerPrior",
+    "PriorAnchor",
     "Report",
 ]

@@ -119,6 +119,13 @@ class AbstractHierarchical(AbstractForgetting[Blocks, HierarchicalAnchor]):
         rho = self._expected_rho(anchor.omega)
         return belief.summary(), Report(rho=rho, omega=anchor.omega)
 
+    def _setting(self) -> str:
+        """What distinguishes it from the default in a table."""
+        if self.rho_prior == TruncatedExponential.from_gamma(0.1):
+            return ""
+        kind = type(self.rho_prior).__name__
+        return f" {kind} E[rho]={float(self.rho_prior.mean()):.3g}"
+
     def _anchor(self, previous: Blocks, prior: Blocks, gain: Any) -> HierarchicalAnchor:
         omega = jax.tree.map(lambda evidence: evidence + self.rho_prior.slope, gain)
         tempered = previous.lerp(prior, self._expected_rho(omega))
@@ -143,7 +150,7 @@ class HPP(AbstractHierarchical):
 
     @property
     def name(self) -> str:
-        return "HPP"
+        return f"HPP{self._setting()}"
 
     def pooled(self, per_block: Mapping[str, Array]) -> Array:
         return total(per_block)
@@ -165,7 +172,7 @@ class MHPP(AbstractHierarchical):
 
     @property
     def name(self) -> str:
-        return "MHPP"
+        return f"MHPP{self._setting()}"
 
     def pooled(self, per_block: Mapping[str, Array]) -> dict[str, Array]:
         return dict(per_block)

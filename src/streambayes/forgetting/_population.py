@@ -130,7 +130,7 @@ class PVB(AbstractPopulation):
 
     @property
     def name(self) -> str:
-        return f"PVB {self.population_size:g}, {self.step_size:g}"
+        return f"PVB {self.population_size:g}, {self.step_size:g}{_per(self.minibatch_size)}"
 
     def rows_stood_for(self) -> float:
         return self.population_size
@@ -173,7 +173,10 @@ class SVI(AbstractPopulation):
 
     @property
     def name(self) -> str:
-        return f"SVI {self.num_rows:g}"
+        size = (
+            f"{self.delay:g}, {self.decay:g}" if self.step_size is None else f"{self.step_size:g}"
+        )
+        return f"SVI {self.num_rows:g}, {size}{_per(self.minibatch_size)}"
 
     def rows_stood_for(self) -> float:
         return self.num_rows
@@ -182,6 +185,10 @@ class SVI(AbstractPopulation):
         if self.step_size is not None:
             return jnp.full_like(num_steps, self.step_size)
         return (num_steps + 1.0 + self.delay) ** -self.decay
+
+
+def _per(minibatch_size: int | None) -> str:
+    return "" if minibatch_size is None else f" per {minibatch_size}"
 
 
 def _check(policy: str, name: str, size: float, minibatch_size: int | None) -> None:

@@ -1,5 +1,6 @@
 """Learning from a sequence of batches."""
 
+from streambayes._core.table import Table
 from streambayes.learning._intake import StreamBatch, bucket_size, table
 from streambayes.learning._learner import Score, StepError, StreamLearner
 from streambayes.learning._record import StepRecord, read_records
@@ -21,6 +22,7 @@ __all__ = [
     "StepRecord",
     "StreamBatch",
     "StreamLearner",
+    "Table",
     "ascend",
     "bucket_size",
     "compare",

@@ -1,4 +1,4 @@
-"""The compiled functions of a model and a policy; equal settings share them."""
+"""The compiled functions of a model and of a policy; equal settings share them."""
 
 import functools
 import math
@@ -17,7 +17,7 @@ from streambayes.forgetting import AbstractForgetting, Clock, Report
 from streambayes.learning._sweep import ascend
 from streambayes.models import AbstractModel
 
-__all__ = ["Compiled", "Facts", "compiled", "standardised"]
+__all__ = ["Facts", "Scorer", "Stepper", "scorer", "standardised", "stepper"]
 
 Model = AbstractModel[Any, Any]
 Policy = AbstractForgetting[Any, Any]
@@ -36,8 +36,41 @@ class Facts(NamedTuple):
 
 
 @final
-class Compiled:
-    """Functions of one batch in the user's units, compiled once for every bucket of rows.
+class Scorer:
+    """Functions of rows under a belief in a model, compiled once for every bucket of rows."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.score = jax.jit(self._score)
+        self.log_predictive = jax.jit(self._log_predictive)
+        self.start = jax.jit(self._start)
+
+    def _score(
+        self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
+    ) -> tuple[Array, Array]:
+        """Sums over rows of both log-likelihoods."""
+        batch, log_jacobian = standardised(batch, shift, factor)
+        expectations = belief.expectations()
+        summary = _settled_rows(self._model, expectations, batch)
+        bound = self._model.expected_log_joint(expectations, summary)
+        density = jnp.where(batch.mask, self._model.log_predictive(belief, batch), 0.0).sum()
+        return bound + log_jacobian, density + log_jacobian
+
+    def _log_predictive(
+        self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
+    ) -> Array:
+        batch, _ = standardised(batch, shift, factor)
+        return self._model.log_predictive(belief, batch) - jnp.log(factor).sum()
+
+    def _start(
+        self, key: Array, batch: Batch, prior: Blocks, shift: Array, factor: Array
+    ) -> Blocks:
+        return self._model.start(key, standardised(batch, shift, factor)[0], prior)
+
+
+@final
+class Stepper:
+    """One step of a model under a policy, compiled once for every bucket of rows.
 
     ``learn`` hands its facts over as one flat array, because each array that leaves the device costs
     as much as a small step; ``read_facts`` takes it apart.
@@ -50,9 +83,6 @@ class Compiled:
         self._max_sweeps = max_sweeps
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
         self.learn = jax.jit(self._learn)
-        self.score = jax.jit(self._score)
-        self.log_predictive = jax.jit(self._log_predictive)
-        self.start = jax.jit(self._start)
 
     def read_facts(self, flat: np.ndarray) -> Facts:
         """The facts that ``learn`` has returned as one array."""
@@ -154,30 +184,9 @@ class Compiled:
             outcome=jnp.where(num_rows > 0, each.outcome, Outcome.CONVERGED).max(),
         )
 
-    def _score(
-        self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
-    ) -> tuple[Array, Array]:
-        """Sums over rows of both log-likelihoods."""
-        batch, log_jacobian = standardised(batch, shift, factor)
-        expectations = belief.expectations()
-        summary = _settled_rows(self._model, expectations, batch)
-        bound = self._model.expected_log_joint(expectations, summary)
-        density = jnp.where(batch.mask, self._model.log_predictive(belief, batch), 0.0).sum()
-        return bound + log_jacobian, density + log_jacobian
 
-    def _log_predictive(
-        self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
-    ) -> Array:
-        batch, _ = standardised(batch, shift, factor)
-        return self._model.log_predictive(belief, batch) - jnp.log(factor).sum()
-
-    def _start(
-        self, key: Array, batch: Batch, prior: Blocks, shift: Array, factor: Array
-    ) -> Blocks:
-        return self._model.start(key, standardised(batch, shift, factor)[0], prior)
-
-
-compiled = functools.cache(Compiled)
+scorer = functools.cache(Scorer)
+stepper = functools.cache(Stepper)
 
 
 def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> Any:

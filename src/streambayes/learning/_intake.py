@@ -20,7 +20,7 @@ class StreamBatch:
     Attributes:
         columns: Arrays of equal length by name.
         label: What to call the batch in tables and figures.
-        time: When it ends, on any clock; differences are what policies see. ``None`` for no times.
+        time: A number on any clock; policies see the differences. ``None`` for no times.
     """
 
     columns: dict[str, np.ndarray]

@@ -14,7 +14,7 @@ from streambayes._core.precision import float64_scope
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractFamily, Blocks, Point
 from streambayes.forgetting import AbstractForgetting
-from streambayes.learning._compiled import Facts, compiled
+from streambayes.learning._compiled import Facts, scorer, stepper
 from streambayes.learning._intake import StreamBatch, pad, read_rows
 from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
 from streambayes.models import AbstractModel
@@ -105,7 +105,8 @@ class StreamLearner:
         self._start = _given_blocks(model, start, "start")
         self._columns = model.columns
         self._labels = model.labels()
-        self._compiled = compiled(model, forgetting, self.tolerance, self.max_sweeps)
+        self._stepper = stepper(model, forgetting, self.tolerance, self.max_sweeps)
+        self._scorer = scorer(model)
 
     def init(self, first_batch: Any, *, seed: int = 0) -> LearnerState:
         """The state before any batch: scale and start from ``first_batch``, which is not yet learned."""
@@ -118,7 +119,7 @@ class StreamLearner:
                 start = self._internal(self._start, scale, prior)
             else:
                 batch = self._pad(rows)
-                start = self._compiled.start(jax.random.key(seed), batch, prior, *_units(scale))
+                start = self._scorer.start(jax.random.key(seed), batch, prior, *_units(scale))
         return LearnerState(
             prior=prior,
             memory=memory,
@@ -140,7 +141,7 @@ class StreamLearner:
         Args:
             state: From ``init`` or an earlier step.
             batch: A mapping of columns, a frame, an array, or a ``StreamBatch``.
-            time: When the batch ends, on any clock; a ``StreamBatch`` brings its own.
+            time: The batch's time, a number on any clock; a ``StreamBatch`` brings its own.
         """
         self._check_state(state)
         rows = read_rows(self.model, self._columns, batch)
@@ -154,7 +155,7 @@ class StreamLearner:
         if not state.scale.frozen.all():
             state, events = self._freeze(state, rows)
         with float64_scope():
-            memory, flat = self._compiled.learn(
+            memory, flat = self._stepper.learn(
                 state.memory,
                 state.belief,
                 state.prior,
@@ -163,7 +164,7 @@ class StreamLearner:
                 state.rows_seen,
                 np.float64(elapsed),
             )
-            facts = self._compiled.read_facts(np.asarray(flat))
+            facts = self._stepper.read_facts(np.asarray(flat))
         outcome = Outcome(int(facts.outcome))
         if outcome.failed:
             raise StepError(outcome)
@@ -186,7 +187,7 @@ class StreamLearner:
         if not num_rows:
             return Score(float("nan"), float("nan"), 0)
         with float64_scope():
-            bound, predictive = self._compiled.score(
+            bound, predictive = self._scorer.score(
                 state.belief, *_units(state.scale), self._pad(rows)
             )
         return Score(float(bound) / num_rows, float(predictive) / num_rows, num_rows)
@@ -196,7 +197,7 @@ class StreamLearner:
         self._check_state(state)
         rows = read_rows(self.model, self._columns, batch)
         with float64_scope():
-            values = self._compiled.log_predictive(
+            values = self._scorer.log_predictive(
                 state.belief, *_units(state.scale), self._pad(rows)
             )
         return np.asarray(values)[: rows.shape[1]]
@@ -299,11 +300,14 @@ def _elapsed(state: LearnerState, time: float | None) -> tuple[float, Any]:
     pending = float(state.pending)
     if time is None:
         return pending, state.last_time
+    if not isinstance(time, int | float | np.number):
+        message = f"time must be a number, such as seconds, got {time!r}"
+        raise TypeError(message)
     last = float(state.last_time)
     if not np.isfinite(time) or time < last:
         message = f"time must not go back: this batch has {time}, the last one {last}"
         raise ValueError(message)
-    passed = 0.0 if np.isnan(last) else time - last
+    passed = 0.0 if np.isnan(last) else float(time) - last
     return pending + passed, np.float64(time)
 
 

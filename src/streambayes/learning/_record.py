@@ -24,7 +24,8 @@ class StepRecord:
         num_rows: Rows that were learned.
         num_test: Rows that were held out.
         bound: The bound reached, if the policy climbs one.
-        rho: Share of the past that was kept: one number, or one per block.
+        rho: Share of the past that was kept: one number, or one per block; none for the first batch,
+            which has no past.
         omega: Natural parameter of the posterior over rho, likewise.
         retained: Rows of data each block retains.
         test_bound: Held-out log-likelihood after learning, the authors' definition.

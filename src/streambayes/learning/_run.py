@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
+from streambayes._core.outcome import Outcome
 from streambayes._core.table import Table
 from streambayes.forgetting import AbstractForgetting
 from streambayes.learning._intake import StreamBatch, table
@@ -53,34 +54,42 @@ class Run:
     """
 
     learner: StreamLearner
-    state: LearnerState
-    records: tuple[StepRecord, ...]
+    state: LearnerState = dataclasses.field(repr=False)
+    records: tuple[StepRecord, ...] = dataclasses.field(repr=False)
     scores: Scores
 
     def table(self) -> Table:
-        """The steps, one per row."""
+        """The steps, one per row; with one rho per block, the lowest and whose it is."""
         columns = (
             "batch",
             "rows",
             "bound",
             "E[rho]",
+            "block",
             "test bound",
             "test predictive",
             "prequential",
+            "note",
         )
-        rows = tuple(
-            {
-                "batch": record.label,
-                "rows": record.num_rows,
-                "bound": record.bound,
-                "E[rho]": _mean_rho(record.rho),
-                "test bound": record.test_bound,
-                "test predictive": record.test_predictive,
-                "prequential": record.prequential,
-            }
-            for record in self.records
-        )
-        return Table(columns, rows)
+        rows = []
+        for record in self.records:
+            block, rho = _lowest(record.rho)
+            notes = [] if record.outcome == Outcome.CONVERGED.name.lower() else [record.outcome]
+            rows.append(
+                {
+                    "batch": record.label,
+                    "rows": record.num_rows,
+                    "bound": record.bound,
+                    "E[rho]": rho,
+                    "block": block,
+                    "test bound": record.test_bound,
+                    "test predictive": record.test_predictive,
+                    "prequential": record.prequential,
+                    "note": "; ".join([*notes, *record.events]) or None,
+                }
+            )
+        used = tuple(column for column in columns if any(row[column] is not None for row in rows))
+        return Table(used, tuple({column: row[column] for column in used} for row in rows))
 
 
 @final
@@ -95,7 +104,7 @@ class Comparison:
         columns = ("method", "test bound", "test predictive", "prequential", "mean E[rho]")
         rows = []
         for name, run in self.runs.items():
-            shares = [_mean_rho(record.rho) for record in run.records[1:]]
+            shares = [_mean_rho(record.rho) for record in run.records]
             known = [share for share in shares if share is not None]
             rows.append(
                 {
@@ -128,7 +137,8 @@ def run(
         test_fraction: Share of each batch's rows to hold out, at random, and to score after learning.
         prequential: Whether to score each batch before learning from it.
         seed: For the split and for the start.
-        state: To go on from, instead of starting with the first batch.
+        state: To go on from, instead of starting with the first batch; counting goes on from its
+            batches.
         progress: Whether to show progress; by default if standard error is a terminal.
         record: Folder to write a record of every step to, as it happens; only the most recent ones
             then stay in memory.
@@ -201,7 +211,14 @@ def _drive(
     if not 0.0 <= test_fraction < 1.0:
         message = f"test_fraction must lie in [0, 1), got {test_fraction}"
         raise ValueError(message)
+    if isinstance(batches, Mapping | str) or hasattr(batches, "columns"):
+        message = (
+            f"expected an iterable of batches, got one {type(batches).__name__}; cut a table with "
+            "sb.batches(table, rows=...), or put a single batch into a list"
+        )
+        raise TypeError(message)
     total = len(batches) if isinstance(batches, Sized) else None
+    first = max((int(state.num_batches) for state in states.values()), default=0)
     drivers = {
         name: _Driver(learner, states.get(name), prequential, seed, record)
         for name, learner in learners.items()
@@ -209,12 +226,10 @@ def _drive(
     names = [column.name for column in next(iter(learners.values())).model.columns]
     try:
         with Progress(progress, total) as shown:
-            for index, (batch, train, test) in enumerate(
-                _split(batches, names, test_fraction, seed)
-            ):
+            for index, batch, train, test in _split(batches, names, test_fraction, seed, first):
                 for driver in drivers.values():
                     done = driver.step(index, batch, train, test)
-                shown.update(index + 1, done)
+                shown.update(index + 1 - first, done)
     finally:
         for driver in drivers.values():
             driver.close()
@@ -222,13 +237,13 @@ def _drive(
 
 
 def _split(
-    batches: Iterable[Any], names: list[str], test_fraction: float, seed: int
-) -> Iterator[tuple[StreamBatch, dict[str, Any], dict[str, Any] | None]]:
+    batches: Iterable[Any], names: list[str], test_fraction: float, seed: int, first: int
+) -> Iterator[tuple[int, StreamBatch, dict[str, Any], dict[str, Any] | None]]:
     """Every batch as columns, whole and split into rows to learn and rows to hold out."""
-    for index, data in enumerate(batches):
+    for index, data in enumerate(batches, start=first):
         batch = data if isinstance(data, StreamBatch) else StreamBatch(columns=table(data, names))
         if not test_fraction:
-            yield batch, batch.columns, None
+            yield index, batch, batch.columns, None
             continue
         columns = {
             name: np.asarray(values) for name, values in batch.columns.items() if name in names
@@ -238,6 +253,7 @@ def _split(
         num_test = min(round(num_rows * test_fraction), max(num_rows - 1, 0))
         test, train = np.sort(order[:num_test]), np.sort(order[num_test:])
         yield (
+            index,
             batch,
             {name: values[train] for name, values in columns.items()},
             {name: values[test] for name, values in columns.items()},
@@ -292,8 +308,8 @@ class _Driver:
             num_rows=info.num_rows,
             num_test=0 if held_out is None else held_out.num_rows,
             bound=info.bound,
-            rho=info.rho,
-            omega=info.omega,
+            rho=info.rho if state.num_batches > 0 else None,
+            omega=info.omega if state.num_batches > 0 else None,
             retained=info.retained,
             test_bound=None if held_out is None else held_out.bound,
             test_predictive=None if held_out is None else held_out.predictive,
@@ -335,6 +351,12 @@ class _Driver:
             return
         total, rows = self._sums[name]
         self._sums[name] = (total + mean * num_rows, rows + num_rows)
+
+
+def _lowest(rho: float | dict[str, float] | None) -> tuple[str | None, float | None]:
+    if isinstance(rho, dict):
+        return min(rho.items(), key=lambda entry: entry[1])
+    return None, rho
 
 
 def _mean_rho(rho: float | dict[str, float] | None) -> float | None:

@@ -34,7 +34,7 @@ class ParameterSummary:
 
 
 @final
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class PosteriorSummary:
     """The parameters of a posterior in the user's units; prints as a table."""
 
@@ -48,6 +48,9 @@ class PosteriorSummary:
         known = ", ".join(repr(row.name) for row in self.rows)
         message = f"no parameter {name!r}; there are {known}"
         raise KeyError(message)
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         interval = f"{self.level:.0%} interval"
@@ -99,10 +102,10 @@ class LearnerState:
         return dict(_in_units(self.model, self.belief, self.scale).summary().params)
 
     @property
-    @in_float64
     def retained(self) -> dict[str, float]:
         """Rows of data each block retains, by readable name (the equivalent sample size)."""
-        return by_label(self.model.labels(), self.belief.summary().counts)
+        with float64_scope():
+            return by_label(self.model.labels(), self.belief.summary().counts)
 
     def summary(self, level: float = 0.9) -> PosteriorSummary:
         """Mean, standard deviation and central interval of every parameter, in the user's units."""
@@ -112,13 +115,14 @@ class LearnerState:
         with float64_scope():
             tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
             found = _summariser(self.model)(self.belief, self.scale, tails)
-        names = [name.ravel() for name, _ in self.model.marginals(self.belief)]
+            labels = [names.ravel() for names, _ in self.model.marginals(self.belief)]
         rows = [
-            ParameterSummary(str(name), *(float(number) for number in numbers))
-            for labels, table in zip(names, found, strict=True)
-            for name, numbers in zip(labels, np.asarray(table).T, strict=True)
+            (place, ParameterSummary(str(name), *(float(number) for number in numbers)))
+            for names, table in zip(labels, found, strict=True)
+            for place, (name, numbers) in enumerate(zip(names, np.asarray(table).T, strict=True))
         ]
-        return PosteriorSummary(tuple(rows), level)
+        rows.sort(key=lambda row: row[0])  # mean and spread of one column beside each other
+        return PosteriorSummary(tuple(row for _, row in rows), level)
 
 
 @final
@@ -130,7 +134,7 @@ class StepInfo:
         num_rows: Rows in the batch.
         bound: The bound that was reached, in the user's units; ``None`` for policies without one.
         rho: Expected share of the past that was kept: one number, or one per block by readable name;
-            ``None`` for policies without one.
+            ``None`` for policies without one. The first batch has no past; there it is the prior's.
         omega: Natural parameter of the posterior over rho, likewise.
         retained: Rows of data each block retains, by readable name.
         num_sweeps: Sweeps over the batch.

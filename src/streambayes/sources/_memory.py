@@ -52,7 +52,8 @@ def batches(
         rows: Rows per batch, in the order of the table; the last batch may have fewer.
         every: A period, ``"30m"``, ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, ``"1q"``, ``"1y"``, or a
             number in the units of a numeric ``time``. Batches are in order of time; periods without
-            rows are left out, and rows keep their order within one.
+            rows are left out, and rows keep their order within one. A batch has the time its period
+            starts. Times with a zone are cut in UTC.
         time: The column of times: dates, ISO text or numbers. With ``rows``, a batch has the time of
             its last row.
         by: A column; a batch for each of its values, in order of first appearance.
@@ -77,6 +78,12 @@ def batches(
         return Batches(held, _by_period(time, held[time], every))
     times = None if time is None else _seconds(time, held[time])
     if rows is not None:
+        if times is not None and (np.diff(times) < 0).any():
+            row = int(np.argmax(np.diff(times) < 0)) + 1
+            message = (
+                f"batches: column {time!r}, row {row}: the time goes back; sort the table first"
+            )
+            raise ValueError(message)
         return Batches(held, _by_rows(rows, next(iter(lengths.values())), times))
     return Batches(held, _by_value(held[by], times))  # type: ignore[index]  # one of the three is given
 
@@ -155,10 +162,8 @@ def _timestamps(name: str, values: np.ndarray) -> np.ndarray:
         values = np.array([_naive(value) for value in values])
     try:
         stamps = values.astype("datetime64[us]")
-    except (TypeError, ValueError):
-        message = (
-            f"batches: column {name!r} must hold dates, ISO text or numbers, got {values.dtype}"
-        )
+    except (TypeError, ValueError) as error:
+        message = f"batches: column {name!r} must hold dates, ISO text or numbers: {error}"
         raise ValueError(message) from None
     _check_times(name, ~np.isnat(stamps))
     return stamps
