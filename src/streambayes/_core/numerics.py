@@ -117,23 +117,23 @@ def log_beta_bregman(x: Array, y: Array) -> Array:
     """
     x, y = jnp.broadcast_arrays(x, y)
     x_total, y_total = x.sum(-1, keepdims=True), y.sum(-1, keepdims=True)
-    d, share = y - x, x / x_total
+    d, share, shrink = y - x, x / x_total, x_total / y_total
     # z = (y_i / y_0) / (x_i / x_0) - 1 = (e_i - e_0) x_0 / y_0, where e_0 is the mean of e = d / x
-    e = d / x
-    ratio, shrink = y / x * (x_total / y_total), x_total / y_total
-    others = sum_of_others(share)
-    above = (e * others - sum_of_others(share * e)) * shrink
+    e, ratio = d / x, y / x * shrink
+    others, others_shift = sum_of_others(share), sum_of_others(share * e)
+    above = (e * others - others_shift) * shrink
     rounding = (jnp.abs(e) * others + sum_of_others(share * jnp.abs(e))) * shrink
     z = jnp.where(rounding < 1.0, above, ratio - 1.0)
     main = (y_total * share * _deviance(jnp.ones_like(z), z, ratio)).sum(-1)
     d_total = d.sum(-1, keepdims=True)
     # the largest share takes g_0: g_i - g_0 = z e_0 + excess(z), the others stand alone
     largest = jnp.arange(x.shape[-1]) == jnp.argmax(share, -1, keepdims=True)
-    gaps = jnp.where(
-        largest, z * (d_total / x_total) + _gap(jnp.ones_like(z), z, ratio), _gap(x, d, y)
-    )
-    rest = _stirling_bregman(x, d, y).sum(-1) - _stirling_bregman(x_total, d_total, y_total)[..., 0]
-    return main + 0.5 * gaps.sum(-1) + rest
+    tilt = jnp.where(largest, z * (d_total / x_total), 0.0)
+    gaps = tilt + _gap(*(jnp.where(largest, v, w) for v, w in ((1.0, x), (z, d), (ratio, y))))
+    # Stirling's errors of the parts and, with the other sign, of the total
+    every = (jnp.concatenate(pair, -1) for pair in ((x, x_total), (d, d_total), (y, y_total)))
+    errors = _stirling_bregman(*every)
+    return main + 0.5 * gaps.sum(-1) + (errors[..., :-1].sum(-1) - errors[..., -1])
 
 
 @compiled
@@ -185,10 +185,10 @@ def log_beta(concentration: Array) -> Array:
 @compiled
 def sum_of_others(values: Array) -> Array:
     """For each entry of the last axis, the sum of all the others, without subtracting it."""
-    zeros = jnp.zeros_like(values[..., :1])
-    before = jnp.concatenate([zeros, jnp.cumsum(values, -1)[..., :-1]], -1)
-    after = jnp.concatenate([jnp.cumsum(values[..., ::-1], -1)[..., -2::-1], zeros], -1)
-    return before + after
+    size = values.shape[-1]
+    if size == 2:
+        return values[..., ::-1]
+    return jnp.where(jnp.eye(size, dtype=bool), 0.0, values[..., None, :]).sum(-1)
 
 
 def masked_sum(values: Array, mask: Array) -> Array:

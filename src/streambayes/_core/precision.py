@@ -63,7 +63,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     Operation by operation, the first call of a formula of hundreds of them takes seconds.
     """
-    whole: Callable[P, R] = jax.jit(function)
+    whole: Callable[P, R] = jax.jit(function, inline=True)
     return whole
 
 
