@@ -8,7 +8,7 @@ demo: .venv/installed
 	$(BIN)/streambayes reproduce artificial --output build/artificial
 
 test: lint
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 lint: .venv/installed
 	$(BIN)/ruff format --check

@@ -21,3 +21,10 @@ hypothesis.settings.load_profile("streambayes")
 def key():
     """One fixed key; split it for more."""
     return jax.random.key(20170806)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_compiled_functions():
+    """Thousands of compiled functions in one process exhaust its memory maps."""
+    yield
+    jax.clear_caches()

@@ -1,6 +1,7 @@
 """Exponential families in natural parameters, and beliefs made of them."""
 
-from streambayes.families._base import AbstractFamily
+from streambayes._core.precision import as_real
+from streambayes.families._base import AbstractFamily, check_finite, check_positive
 from streambayes.families._belief import AbstractBelief, Bank, Point
 from streambayes.families._beta import Beta
 from streambayes.families._blocks import Blocks
@@ -47,4 +48,7 @@ __all__ = [
     "StudentMarginal",
     "TruncatedExponential",
     "TruncatedNormal",
+    "as_real",
+    "check_finite",
+    "check_positive",
 ]
