@@ -1,6 +1,7 @@
 """Settings shared by all tests."""
 
 import os
+from pathlib import Path
 
 import hypothesis
 import jax
@@ -10,6 +11,13 @@ import pytest
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
+
+# compilation is nearly all of the time: processes and modules share what was compiled once
+jax.config.update(
+    "jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache" / "jax")
+)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 hypothesis.settings.register_profile(
     "streambayes", deadline=None, max_examples=30, derandomize=True, print_blob=True

@@ -13,7 +13,7 @@ from tests.tables import MODELS, NORMAL, POLICIES
 
 
 def naturals(state):
-    return jax.tree.leaves(state.belief.summary())
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(state.belief.summary())]
 
 
 def learned(policy, model, batches, **settings):

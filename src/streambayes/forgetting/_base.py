@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar, final
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, final
 
 import jax.numpy as jnp
 from jax import Array
@@ -13,6 +13,7 @@ from streambayes.families import AbstractBelief, Blocks, Point
 __all__ = [
     "AbstractForgetting",
     "AbstractSinglePrior",
+    "AbstractTempered",
     "Clock",
     "PriorAnchor",
     "Report",
@@ -113,17 +114,19 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
         """The batch is learned."""
 
 
-@final
-@pytree
-class PriorAnchor:
-    """One prior for the batch and the share of the past in it."""
+class Tempering(Protocol):
+    """An anchor with a prior for the batch."""
 
-    prior: Blocks
-    rho: Array
+    @property
+    def tempered(self) -> Blocks:
+        """The prior that the batch is learned from."""
 
 
-class AbstractSinglePrior(AbstractForgetting[Blocks, PriorAnchor]):
-    """A policy that settles the batch's prior before seeing the batch; memory is the posterior."""
+Tempered = TypeVar("Tempered", bound=Tempering)
+
+
+class AbstractTempered(AbstractForgetting[Blocks, Tempered]):
+    """A policy whose memory is the posterior, and whose batches are learned from one tempered prior."""
 
     @final
     def init(self, prior: Blocks) -> Blocks:
@@ -138,9 +141,26 @@ class AbstractSinglePrior(AbstractForgetting[Blocks, PriorAnchor]):
         return prior.select(dict(chosen), memory)
 
     @final
-    def update(self, anchor: PriorAnchor, belief: AbstractBelief, messages: Blocks) -> Point:
-        tempered = anchor.prior.only(messages.params)
+    def update(self, anchor: Tempered, belief: AbstractBelief, messages: Blocks) -> Point:
+        tempered = anchor.tempered.only(messages.params)
         return Point(belief.summary().replaced(tempered + messages))
+
+    @final
+    def is_proper(self, anchor: Tempered) -> Array:
+        return anchor.tempered.is_proper()
+
+
+@final
+@pytree
+class PriorAnchor:
+    """The prior for the batch and the share of the past in it."""
+
+    tempered: Blocks
+    rho: Array
+
+
+class AbstractSinglePrior(AbstractTempered[PriorAnchor]):
+    """A policy that settles the batch's prior before seeing the batch: ``open`` is all there is to write."""
 
     @final
     def refine(self, anchor: PriorAnchor, belief: AbstractBelief) -> PriorAnchor:
@@ -149,11 +169,7 @@ class AbstractSinglePrior(AbstractForgetting[Blocks, PriorAnchor]):
 
     @final
     def divergence(self, anchor: PriorAnchor, belief: AbstractBelief) -> Array:
-        return total(belief.summary().kl(anchor.prior))
-
-    @final
-    def is_proper(self, anchor: PriorAnchor) -> Array:
-        return anchor.prior.is_proper()
+        return total(belief.summary().kl(anchor.tempered))
 
     @final
     def close(

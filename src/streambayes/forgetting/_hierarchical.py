@@ -13,10 +13,9 @@ from streambayes.families import (
     AbstractBelief,
     AbstractRho,
     Blocks,
-    Point,
     TruncatedExponential,
 )
-from streambayes.forgetting._base import AbstractForgetting, Clock, Report, total
+from streambayes.forgetting._base import AbstractTempered, Clock, Report, total
 
 __all__ = ["HPP", "MHPP"]
 
@@ -35,7 +34,7 @@ class HierarchicalAnchor:
     omega: Any
 
 
-class AbstractHierarchical(AbstractForgetting[Blocks, HierarchicalAnchor]):
+class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
     r"""Prior of batch t: $E[\rho_t]\lambda_{t-1} + (1 - E[\rho_t])\alpha_u$ with learned $\rho_t$.
 
     $q(\rho_t \mid \omega_t)$ is in the family of its prior and, with expectations under the current
@@ -64,38 +63,19 @@ class AbstractHierarchical(AbstractForgetting[Blocks, HierarchicalAnchor]):
         """Evidence per block, pooled over the blocks that share one rho."""
 
     @final
-    def init(self, prior: Blocks) -> Blocks:
-        return prior
-
-    @final
-    def belief(self, memory: Blocks) -> AbstractBelief:
-        return Point(memory)
-
-    @final
-    def restart(self, memory: Blocks, prior: Blocks, chosen: Mapping[str, Any]) -> Blocks:
-        return prior.select(dict(chosen), memory)
-
-    @final
     def open(self, memory: Blocks, prior: Blocks, clock: Clock) -> HierarchicalAnchor:
         del clock
         return self._anchor(memory, prior, self.pooled(jax.tree.map(jnp.zeros_like, memory.counts)))
 
     @final
-    def update(self, anchor: HierarchicalAnchor, belief: AbstractBelief, messages: Blocks) -> Point:
-        tempered = anchor.tempered.only(messages.params)
-        return Point(belief.summary().replaced(tempered + messages))
-
-    @final
     def refine(self, anchor: HierarchicalAnchor, belief: AbstractBelief) -> HierarchicalAnchor:
-        posterior = belief.summary()
-        from_prior, from_previous = posterior.kl(anchor.prior), posterior.kl(anchor.previous)
+        from_prior, from_previous = self._divergences(anchor, belief)
         gain = {name: from_prior[name] - from_previous[name] for name in from_prior}
         return self._anchor(anchor.previous, anchor.prior, self.pooled(gain))
 
     @final
     def divergence(self, anchor: HierarchicalAnchor, belief: AbstractBelief) -> Array:
-        posterior = belief.summary()
-        from_prior, from_previous = posterior.kl(anchor.prior), posterior.kl(anchor.previous)
+        from_prior, from_previous = self._divergences(anchor, belief)
         rho = self._expected_rho(anchor.omega)
         per_block = rho if isinstance(rho, dict) else dict.fromkeys(from_prior, rho)
         mixed = {
@@ -108,16 +88,19 @@ class AbstractHierarchical(AbstractForgetting[Blocks, HierarchicalAnchor]):
         return total(mixed) + sum(jax.tree.leaves(against))
 
     @final
-    def is_proper(self, anchor: HierarchicalAnchor) -> Array:
-        return anchor.tempered.is_proper()
-
-    @final
     def close(
         self, anchor: HierarchicalAnchor, belief: AbstractBelief, clock: Clock
     ) -> tuple[Blocks, Report]:
         del clock
         rho = self._expected_rho(anchor.omega)
         return belief.summary(), Report(rho=rho, omega=anchor.omega)
+
+    def _divergences(
+        self, anchor: HierarchicalAnchor, belief: AbstractBelief
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Per block, how far the belief is from the prior and from yesterday."""
+        posterior = belief.summary()
+        return posterior.kl(anchor.prior), posterior.kl(anchor.previous)
 
     def _setting(self) -> str:
         """What distinguishes it from the default in a table."""

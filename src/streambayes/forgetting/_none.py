@@ -22,4 +22,4 @@ class SVB(AbstractSinglePrior):
 
     def open(self, memory: Blocks, prior: Blocks, clock: Clock) -> PriorAnchor:
         del prior, clock
-        return PriorAnchor(prior=memory, rho=jnp.ones(()))
+        return PriorAnchor(tempered=memory, rho=jnp.ones(()))

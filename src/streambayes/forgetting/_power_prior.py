@@ -57,7 +57,7 @@ class PowerPrior(AbstractSinglePrior):
             rho = _least_share(memory, prior, self.kl_budget)
         else:
             rho = jnp.asarray(self.rho, dtype=float)
-        return PriorAnchor(prior=memory.lerp(prior, rho), rho=rho)
+        return PriorAnchor(tempered=memory.lerp(prior, rho), rho=rho)
 
 
 @final
@@ -85,7 +85,7 @@ class Fading(AbstractSinglePrior):
     def open(self, memory: Blocks, prior: Blocks, clock: Clock) -> PriorAnchor:
         del prior
         rho = jnp.where(clock.rows_seen > 0, self.rho, 1.0)
-        return PriorAnchor(prior=memory.scaled(rho), rho=rho)
+        return PriorAnchor(tempered=memory.scaled(rho), rho=rho)
 
 
 def _least_share(previous: Blocks, prior: Blocks, budget: float) -> Array:

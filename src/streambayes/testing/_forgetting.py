@@ -8,11 +8,10 @@ import numpy as np
 
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import in_float64
-from streambayes.forgetting import SVB, AbstractForgetting, Clock
-from streambayes.learning import StreamLearner, sweep
-from streambayes.learning._compiled import standardised
-from streambayes.learning._intake import pad, read_rows
+from streambayes.forgetting import SVB, AbstractForgetting
+from streambayes.learning import StreamLearner
 from streambayes.models import Gaussian
+from streambayes.testing._climb import check_climb
 from streambayes.testing._law import agree, broken, close
 
 __all__ = ["check_forgetting"]
@@ -36,7 +35,7 @@ def check_forgetting(policy: Policy, *, seed: int = 0) -> None:
     _check_restart(learner, stream)
     _check_symmetry(policy, stream)
     if policy.maximises_bound:
-        _check_bound(learner, stream)
+        check_climb(learner, stream)
 
 
 def _stream(seed: int) -> list[dict[str, np.ndarray]]:
@@ -119,26 +118,3 @@ def _check_symmetry(policy: Policy, stream: list[dict[str, np.ndarray]]) -> None
             close(
                 f"the order of blocks changes nothing for {label!r}", other.retained[label], count
             )
-
-
-@in_float64
-def _check_bound(learner: StreamLearner, stream: list[dict[str, np.ndarray]]) -> None:
-    """The bound never falls, sweep by sweep and across refinements."""
-    model, policy = learner.model, learner.forgetting
-    state = learner.init(stream[0])
-    for batch in stream:
-        padded = pad(read_rows(model, model.columns, batch), model.columns)
-        inside, _ = standardised(padded, state.scale.shift, state.scale.factor)
-        inside = jax.tree.map(jnp.asarray, inside)
-        clock = Clock(model.num_observations(inside), jnp.asarray(state.rows_seen), jnp.zeros(()))
-        anchor = policy.open(state.memory, state.prior, clock)
-        belief = state.belief
-        rows = model.row_pass(belief.expectations(), inside, model.init_local(inside))
-        last = -np.inf
-        for _ in range(8):
-            belief, rows, bound = sweep(model, policy, inside, anchor, belief, rows)
-            if not float(bound) >= last - 1e-10 * (abs(last) + 1.0):
-                broken(f"the bound never falls: {last} then {float(bound)}")
-            last = float(bound)
-            anchor = policy.refine(anchor, belief)
-        state, _ = learner.step(state, batch)

@@ -10,12 +10,10 @@ import numpy as np
 from streambayes._core.batch import Batch
 from streambayes._core.column import CONTINUOUS
 from streambayes._core.precision import in_float64
-from streambayes._core.scale import Scale
-from streambayes.forgetting import HPP, SVB, Clock
-from streambayes.learning import StreamLearner, sweep
-from streambayes.learning._compiled import standardised
-from streambayes.learning._intake import pad, read_rows
+from streambayes.forgetting import HPP, SVB
+from streambayes.learning import StreamLearner
 from streambayes.models import AbstractModel
+from streambayes.testing._climb import check_climb, internal_rows
 from streambayes.testing._law import agree, broken, close
 
 __all__ = ["check_model"]
@@ -33,7 +31,7 @@ def check_model(model: Model, batches: Sequence[Columns]) -> None:
     """
     held = [{name: np.asarray(values) for name, values in batch.items()} for batch in batches]
     _check_description(model)
-    _check_bound(model, held)
+    check_climb(StreamLearner(model, HPP()), held)
     _check_rows(model, held[0])
     _check_units(model, held)
     _check_multilinear(model, held[0])
@@ -61,29 +59,6 @@ def _check_description(model: Model) -> None:
 
 
 @in_float64
-def _check_bound(model: Model, batches: Sequence[Columns]) -> None:
-    """The bound never falls, from sweep to sweep and across refinements."""
-    policy = HPP()
-    learner = StreamLearner(model, policy)
-    state = learner.init(batches[0])
-    for columns in batches:
-        batch = _internal(learner, state.scale, columns)
-        clock = Clock(model.num_observations(batch), jnp.ones(()), jnp.zeros(()))
-        anchor = policy.open(state.memory, state.prior, clock)
-        belief: Any = state.belief
-        rows = model.row_pass(belief.expectations(), batch, model.init_local(batch))
-        last = -np.inf
-        for number in range(12):
-            belief, rows, bound = sweep(model, policy, batch, anchor, belief, rows)
-            if not float(bound) >= last - 1e-10 * (abs(last) + 1.0):
-                broken(f"the bound never falls: {last} then {float(bound)}")
-            last = float(bound)
-            if number % 3 == 2:
-                anchor = policy.refine(anchor, belief)
-        state, _ = learner.step(state, columns)
-
-
-@in_float64
 def _check_rows(model: Model, columns: Columns) -> None:
     """Row order and padding change nothing, and the sums of shards add up."""
     learner = StreamLearner(model, SVB())
@@ -93,7 +68,7 @@ def _check_rows(model: Model, columns: Columns) -> None:
     expected = learner.step(state, columns)[0].belief.summary()
     close("row order changes nothing", learner.step(state, backwards)[0].belief.summary(), expected)
 
-    batch = _internal(learner, state.scale, columns)
+    batch = internal_rows(learner, state.scale, columns)
     poisoned = Batch(
         values=jnp.where(batch.mask, batch.values, jnp.nan),
         num_rows=batch.num_rows,
@@ -104,7 +79,7 @@ def _check_rows(model: Model, columns: Columns) -> None:
     close("padded rows may hold anything", _sums(model, expectations, poisoned), whole)
     half = num_rows // 2
     parts = [
-        _sums(model, expectations, _internal(learner, state.scale, _rows(columns, some)))
+        _sums(model, expectations, internal_rows(learner, state.scale, _rows(columns, some)))
         for some in (slice(0, half), slice(half, None))
     ]
     close("sums of shards add up", jax.tree.map(jnp.add, *parts), whole)
@@ -147,7 +122,7 @@ def _check_multilinear(model: Model, columns: Columns) -> None:
     """The expected log joint is linear in the expected statistics of each entry of blocks."""
     learner = StreamLearner(model, SVB())
     state = learner.init(columns)
-    batch = _internal(learner, state.scale, columns)
+    batch = internal_rows(learner, state.scale, columns)
     expectations = state.belief.expectations()
     after = learner.step(state, columns)[0].belief.expectations()
     summary = _sums(model, expectations, batch)
@@ -183,13 +158,6 @@ def _check_exact(model: Model, batches: Sequence[Columns]) -> None:
 
 def _sums(model: Model, expectations: Mapping[str, Any], batch: Batch) -> Any:
     return model.row_pass(expectations, batch, model.init_local(batch))[1]
-
-
-def _internal(learner: StreamLearner, scale: Scale, columns: Columns) -> Batch:
-    model = learner.model
-    padded = pad(read_rows(model, model.columns, columns), model.columns)
-    batch, _ = standardised(padded, scale.shift, scale.factor)
-    return jax.tree.map(jnp.asarray, batch)  # type: ignore[no-any-return]
 
 
 def _rows(columns: Columns, some: slice) -> dict[str, Any]:
