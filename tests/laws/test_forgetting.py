@@ -50,7 +50,7 @@ def test_table_is_complete():
 
 @pytest.mark.parametrize("name", MODELS)
 @settings(max_examples=8)
-@given(seed=st.integers(0, 2**32 - 1), rho=st.floats(0.05, 1.0))
+@given(seed=st.integers(0, 2**32 - 1), rho=st.sampled_from([0.05, 0.6, 0.97]))
 def test_power_prior_weights_past_rows(name, seed, rho):
     """Lemma 1: the rows of a batch k batches back have weight rho^k."""
     model, batches = drawn(name, seed)
