@@ -1,6 +1,7 @@
 """Saved states: what goes in comes out, and nothing else does."""
 
 import json
+import pickle
 import zipfile
 
 import jax
@@ -106,6 +107,7 @@ def rewritten(path, change):
             archive.read("arrays.safetensors"),
         )
     change(manifest)
+    manifest["sha256"] = _file._digest(manifest["state"], arrays)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
         archive.writestr("arrays.safetensors", arrays)
@@ -180,3 +182,43 @@ def test_a_failed_write_leaves_the_old_file(saved, monkeypatch):
 def test_only_states_are_saved(tmp_path):
     with pytest.raises(TypeError, match="expected a state from StreamLearner, got dict"):
         sb.save({}, tmp_path / "x.sbz")
+
+
+def test_a_changed_description_is_noticed(saved):
+    _, path = saved
+    with zipfile.ZipFile(path) as archive:
+        manifest, arrays = archive.read("manifest.json"), archive.read("arrays.safetensors")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", manifest.replace(b'"x"', b'"q"'))
+        archive.writestr("arrays.safetensors", arrays)
+    with pytest.raises(ValueError, match="does not match its checksum"):
+        sb.load(path)
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x41, 0xFF])
+def test_flipped_bytes_change_nothing_or_are_noticed(saved, mask):
+    state, path = saved
+    content = path.read_bytes()
+    for place in range(0, len(content), 29):
+        damaged = bytearray(content)
+        damaged[place] ^= mask
+        path.write_bytes(damaged)
+        try:
+            loaded = sb.load(path)
+        except ValueError:
+            continue
+        assert identical(loaded, state)
+
+
+def test_a_missing_folder_is_named(saved, tmp_path):
+    state, _ = saved
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        sb.save(state, tmp_path / "nowhere" / "state.sbz")
+
+
+def test_pickled_states_and_learners_go_on_alike():
+    model, stream = batches("gaussian", 3)
+    learner = sb.StreamLearner(model, sb.HPP(), scale={"x": (1.0, 2.0)})
+    state, _ = learner.step(learner.init(stream[0]), stream[0])
+    other_learner, other = pickle.loads(pickle.dumps((learner, state)))
+    assert identical(other_learner.step(other, stream[1])[0], learner.step(state, stream[1])[0])

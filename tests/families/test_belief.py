@@ -3,15 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
-from streambayes._core.precision import float64_scope, in_float64, to_host
+from streambayes._core.precision import float64_scope
 from streambayes.families import (
     Bank,
     Blocks,
     Gamma,
     GammaMarginal,
-    MeanPrecision,
     NormalGamma,
     Point,
 )
@@ -83,22 +81,3 @@ def test_two_members_are_the_mixture():
         centre = marginal.mean()
         spread = [m.variance() + (m.mean() - centre) ** 2 for m in (first, second)]
         close(marginal.variance(), mixed(*spread))
-
-
-@pytest.mark.parametrize("belief", [Point(blocks()), bank([0.3, 0.7], blocks(), blocks(mean=2.0))])
-def test_converted_changes_every_member(belief):
-    def change(name, member):
-        return member.rescaled(1.0, 2.0) if name == "mean" else member
-
-    moved = in_float64(belief.converted)(change)
-    before, after = (to_host(in_float64(b.expectations)()) for b in (belief, moved))
-    close(after["rate"], before["rate"])
-    close(after["mean"].precision, before["mean"].precision / 4.0)
-    x = np.array([0.3])
-    here = in_float64(belief.log_mean)(
-        "mean", lambda member: member.log_prob(MeanPrecision(x, np.ones(1)))
-    )
-    there = in_float64(moved.log_mean)(
-        "mean", lambda member: member.log_prob(MeanPrecision(1.0 + 2.0 * x, np.ones(1) / 4.0))
-    )
-    close(there - np.log(2.0), here, rtol=1e-12)

@@ -106,7 +106,7 @@ def test_fading_to_nothing_is_refused_with_a_sentence():
         (lambda: sb.Fading(2.0), "Fading: rho"),
         (lambda: sb.PVB(0, 0.1), "PVB: population_size must be positive and finite, got 0"),
         (lambda: sb.PVB(100, 0.0), r"PVB: step_size must lie in \(0, 1\]"),
-        (lambda: sb.PVB(100, 0.1, minibatch_size=0), "minibatch_size must be at least 1"),
+        (lambda: sb.PVB(100, 0.1, minibatch_size=0), "minibatch_size must be a whole number"),
         (lambda: sb.SVI(0), "SVI: num_rows must be positive"),
         (lambda: sb.SVI(10, decay=0.5), r"SVI: decay must lie in \(0.5, 1\]"),
         (lambda: sb.SVI(10, delay=-1.0), "SVI: delay"),

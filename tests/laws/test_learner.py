@@ -335,6 +335,26 @@ class TestBadInput:
             ),
             ({"x": [1j], "y": [1.0]}, ValueError, "column 'x' must hold numbers"),
             (
+                {"x": pd.Series(["1.5", "2"]), "y": [1.0, 2.0]},
+                ValueError,
+                "column 'x', row 0: expected a finite number, got '1.5'",
+            ),
+            (
+                {"x": np.ma.array([1.0, 2.0], mask=[0, 1]), "y": [1.0, 2.0]},
+                ValueError,
+                "column 'x', row 1: the value is masked",
+            ),
+            (
+                {"x": [10**400, 2], "y": [1.0, 2.0]},
+                ValueError,
+                "column 'x', row 0: expected a finite number",
+            ),
+            (
+                {"x": [[1], [2, 3]], "y": [1.0, 2.0]},
+                ValueError,
+                "column 'x' must have one value for each row",
+            ),
+            (
                 np.zeros((3, 5)),
                 ValueError,
                 r"an array must have a column for each of 'x', 'y', got shape \(3, 5\)",
@@ -387,7 +407,7 @@ class TestBadInput:
         ("settings", "error", "sentence"),
         [
             ({"tolerance": -1.0}, ValueError, "tolerance must be at least 0"),
-            ({"max_sweeps": 0}, ValueError, "max_sweeps must be at least 1"),
+            ({"max_sweeps": 0}, ValueError, "max_sweeps must be a whole number of at least 1"),
             (
                 {"prior": sb.Beta.from_concentrations(1, 1)},
                 TypeError,

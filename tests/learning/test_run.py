@@ -112,7 +112,7 @@ def test_settings_reach_every_learner():
 
 @pytest.mark.parametrize("policies", [[], [sb.SVB(), sb.SVB()]])
 def test_policies_are_distinct(policies):
-    with pytest.raises(ValueError, match="policies must be distinct"):
+    with pytest.raises(ValueError, match="policies must be one or more, and distinct"):
         sb.compare(MODEL, stream(), policies)
 
 

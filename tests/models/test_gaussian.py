@@ -112,7 +112,7 @@ def test_columns_are_distinct(names):
         sb.models.Gaussian(names)
 
 
-@pytest.mark.parametrize("size", [1e-12, 1e12, 1e150])
+@pytest.mark.parametrize("size", [1e-12, 1e12, 1e200])
 def test_extreme_units(rows, size):
     learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.HPP())
     plain, scaled = learner.init(rows), learner.init(rows * size)
@@ -123,3 +123,24 @@ def test_extreme_units(rows, size):
     assert scaled.summary()["mean of x"].mean == pytest.approx(
         plain.summary()["mean of x"].mean * size, rel=1e-9
     )
+
+
+@pytest.mark.parametrize("kind", [sb.models.Gaussian, sb.models.MultivariateGaussian])
+@pytest.mark.parametrize("offset", [1e7, 1.7e9, 1e12])
+def test_columns_far_from_zero(rows, offset, kind):
+    """Seconds since 1970 have a mean a billion times their spread."""
+    learner = sb.StreamLearner(kind(["x", "y"]), sb.SVB())
+    near, _ = learner.step(learner.init(rows), rows)
+    moved = np.round(rows * 2**10) / 2**10  # numbers that survive the offset
+    far, _ = learner.step(learner.init(moved + offset), moved + offset)
+    near, _ = learner.step(learner.init(moved), moved)
+    for column in ("x", "y"):
+        mine = far.summary()[f"standard deviation of {column}"]
+        theirs = near.summary()[f"standard deviation of {column}"]
+        assert (mine.mean, mine.sd) == pytest.approx((theirs.mean, theirs.sd), rel=1e-3)
+        assert far.summary()[f"mean of {column}"].sd == pytest.approx(
+            near.summary()[f"mean of {column}"].sd, rel=1e-3
+        )
+    if offset > 1e8:
+        with pytest.raises(ValueError, match="too far from 0"):
+            _ = far.posterior

@@ -113,7 +113,7 @@ def test_a_run_over_months():
     [
         ({}, "give one of rows, every and by"),
         ({"rows": 3, "by": "site"}, "give one of rows, every and by"),
-        ({"rows": 0}, "rows must be at least 1, got 0"),
+        ({"rows": 0}, "rows must be a whole number of at least 1, got 0"),
         ({"every": "1mo"}, "every needs the name of the time column"),
         ({"every": "1mo", "time": "then"}, "there is no column 'then'; the table has"),
         ({"by": "place"}, "there is no column 'place'"),
@@ -125,7 +125,10 @@ def test_a_run_over_months():
         ({"every": 3.0, "time": "when"}, "every must be a period"),
         ({"every": "1d", "time": "x"}, "column 'x' is numeric, so every must be a positive number"),
         ({"every": -1.0, "time": "x"}, "every must be a positive number"),
-        ({"every": "1d", "time": "site"}, "column 'site' must hold dates"),
+        (
+            {"every": "1d", "time": "site"},
+            "column 'site', row 0: expected a date or ISO text, got 'b'",
+        ),
     ],
 )
 def test_bad_cuts_are_refused(arguments, sentence):
@@ -158,3 +161,37 @@ def test_rows_must_be_in_order_of_time():
 def test_a_bad_date_is_shown():
     with pytest.raises(ValueError, match="2024-13-01"):
         sb.batches({"t": ["2024-12-01", "2024-13-01"]}, every="1mo", time="t")
+
+
+@pytest.mark.parametrize("key", [None, np.nan])
+def test_a_missing_key_is_named(key):
+    with pytest.raises(ValueError, match="column 'g', row 1: the value is missing"):
+        sb.batches({"g": np.array(["a", key], dtype=object)}, by="g")
+
+
+def test_keys_of_different_kinds_stay_apart():
+    cut = sb.batches({"g": np.array([1, "1", 1], dtype=object), "x": np.arange(3)}, by="g")
+    assert [batch.columns["x"].tolist() for batch in cut] == [[0, 2], [1]]
+
+
+def test_keys_that_overlap_in_time_are_refused():
+    with pytest.raises(ValueError, match="batches by 'g' overlap"):
+        sb.batches({"g": [1, 2, 1], "t": [0.0, 5.0, 9.0]}, by="g", time="t")
+
+
+def test_numeric_periods_are_not_one_off():
+    cut = sb.batches({"t": np.array([0, 0.1, 0.2, 0.3, 0.6, 0.7])}, every=0.1, time="t")
+    assert [len(batch.columns["t"]) for batch in cut] == [1] * 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"every": "00d"}, "a period"),
+        ({"every": "1d", "rows": 2}, "one of"),
+        ({"rows": 1.5}, "whole number"),
+    ],
+)
+def test_odd_cuts_are_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        sb.batches(frame(), time="when", **arguments)

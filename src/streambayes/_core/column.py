@@ -1,6 +1,7 @@
 """Columns a model reads, and the check that turns a user's values into numbers."""
 
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -26,7 +27,15 @@ class Column:
 
     def encode(self, values: Any) -> np.ndarray:
         """Float64 numbers, categories as positions; ``ValueError`` names column, row and value."""
-        array = np.asarray(values)
+        if np.ma.is_masked(values):
+            row = int(np.argmax(np.ma.getmaskarray(values)))
+            message = f"column {self.name!r}, row {row}: the value is masked"
+            raise ValueError(message)
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            message = f"column {self.name!r} must have one value for each row"
+            raise ValueError(message) from None
         if array.ndim != 1:
             message = f"column {self.name!r} must have one dimension, got shape {array.shape}"
             raise ValueError(message)
@@ -47,27 +56,33 @@ class Column:
         return numbers
 
     def _from_objects(self, array: np.ndarray) -> np.ndarray:
-        if array.dtype.kind == "O":  # nullable columns of frames; None reads as NaN
+        """Numbers of a nullable column of a frame; None reads as NaN."""
+        if array.dtype.kind != "O":
+            message = f"column {self.name!r} must hold numbers, got dtype {array.dtype}"
+            raise ValueError(message)
+        numbers = np.empty(len(array))
+        for row, value in enumerate(array):
             try:
-                return array.astype(np.float64)
-            except (TypeError, ValueError):
-                for row, value in enumerate(array):
-                    if isinstance(value, bool | int | float | np.number):
-                        continue
+                if isinstance(value, str | bytes):
                     self._refuse(array, row, _WANTED[self.kind])
-        message = f"column {self.name!r} must hold numbers, got dtype {array.dtype}"
-        raise ValueError(message)
+                numbers[row] = np.nan if value is None else float(value)
+            except (TypeError, OverflowError):
+                self._refuse(array, row, _WANTED[self.kind])
+        return numbers
 
     def _positions(self, array: np.ndarray) -> np.ndarray:
         positions = {category: place for place, category in enumerate(self.categories)}
-        encoded = np.array([positions.get(value, -1) for value in array.tolist()], np.float64)
-        if (encoded < 0).any():
-            known = ", ".join(repr(category) for category in self.categories[:10])
-            more = ", ..." if len(self.categories) > 10 else ""
-            self._refuse(array, int(np.argmax(encoded < 0)), f"one of {known}{more}")
+        encoded = np.empty(len(array))
+        for row, value in enumerate(array.tolist()):
+            known = isinstance(value, Hashable) and value in positions
+            if not known:
+                first = ", ".join(repr(category) for category in self.categories[:10])
+                more = ", ..." if len(self.categories) > 10 else ""
+                self._refuse(array, row, f"one of {first}{more}")
+            encoded[row] = positions[value]
         return encoded
 
-    def _refuse(self, array: np.ndarray, row: int, wanted: str) -> None:
+    def _refuse(self, array: np.ndarray, row: int, wanted: str) -> NoReturn:
         value = array[row].item() if isinstance(array[row], np.generic) else array[row]
         message = f"column {self.name!r}, row {row}: expected {wanted}, got {value!r}"
         raise ValueError(message)

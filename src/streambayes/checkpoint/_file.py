@@ -4,15 +4,16 @@ import hashlib
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
-from streambayes._core.precision import to_host
+from streambayes._core.precision import float64_scope, to_host
 from streambayes.checkpoint._tree import describe, restore
 from streambayes.learning import LearnerState
 
@@ -21,6 +22,8 @@ __all__ = ["load", "save"]
 _FORMAT = "streambayes-state"
 _VERSION = 1
 _MANIFEST, _ARRAYS = "manifest.json", "arrays.safetensors"
+# what a zip with damaged headers may raise
+_UNREADABLE = (KeyError, ValueError, EOFError, OSError, NotImplementedError, RecursionError)
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal states are equal files
 
 
@@ -39,7 +42,7 @@ def save(state: LearnerState, path: str | os.PathLike[str]) -> None:
         "format": _FORMAT,
         "version": _VERSION,
         "library": __version__,
-        "sha256": hashlib.sha256(packed).hexdigest(),
+        "sha256": _digest(description, packed),
         "state": description,
     }
     buffer = io.BytesIO()
@@ -62,12 +65,12 @@ def load(path: str | os.PathLike[str]) -> LearnerState:
             f"{_VERSION}; it was written by streambayes {manifest.get('library')}"
         )
         raise ValueError(message)
-    if hashlib.sha256(packed).hexdigest() != manifest.get("sha256"):
-        message = f"{path} is damaged: its arrays do not match their checksum"
+    if _digest(manifest.get("state"), packed) != manifest.get("sha256"):
+        message = f"{path} is damaged: its content does not match its checksum"
         raise ValueError(message)
     try:
         return _as_state(restore(manifest["state"], unpack(packed)))
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         message = f"{path} is damaged: {error}"
         raise ValueError(message) from None
 
@@ -76,7 +79,18 @@ def _as_state(value: Any) -> LearnerState:
     if not isinstance(value, LearnerState):
         message = f"it holds a {type(value).__name__}, not a state"
         raise TypeError(message)
+    with float64_scope():
+        expected = value.forgetting.init(value.prior)
+    same = str(jax.tree.structure(expected)) == str(jax.tree.structure(value.memory))
+    if not same or value.num_batches < 0 or value.scale.shift.shape != (len(value.model.columns),):
+        message = "the parts of the state do not fit together"
+        raise ValueError(message)
     return value
+
+
+def _digest(description: Any, packed: bytes) -> str:
+    text = json.dumps(description, sort_keys=True).encode()
+    return hashlib.sha256(text + packed).hexdigest()
 
 
 def _safetensors() -> tuple[Callable[..., bytes], Callable[..., Any]]:
@@ -93,7 +107,9 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     try:
         with zipfile.ZipFile(path) as archive:
             manifest, packed = json.loads(archive.read(_MANIFEST)), archive.read(_ARRAYS)
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+    except FileNotFoundError:
+        raise
+    except (zipfile.BadZipFile, *_UNREADABLE) as error:
         message = f"{path} is not a saved streambayes state, or it is cut short ({error})"
         raise ValueError(message) from None
     return manifest if isinstance(manifest, dict) else {}, packed
@@ -101,15 +117,18 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes]:
 
 def _replace(path: Path, content: bytes) -> None:
     """Write beside the file and rename over it, through to the disk."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    if not path.parent.is_dir():
+        message = f"cannot save {path}: there is no folder {path.parent}"
+        raise FileNotFoundError(message)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:

@@ -20,6 +20,7 @@ from streambayes._core.precision import as_real, in_float64, is_concrete
 __all__ = [
     "AbstractFamily",
     "check_finite",
+    "check_held",
     "check_positive",
     "check_positive_definite",
     "check_size",
@@ -231,6 +232,18 @@ def check_positive_definite(owner: str, name: str, matrix: Any) -> None:
     if not fits:
         message = f"{owner}: {name} must be symmetric and positive definite, got {matrix}"
         raise ValueError(message)
+
+
+def check_held(owner: str, spread: Any, offset: Any) -> None:
+    """Raise ``ValueError`` where a spread would drown in the square of an offset it is stored with."""
+    if is_concrete(spread) and is_concrete(offset):
+        lost = np.finfo(np.float64).eps * np.asarray(offset) > 1e-6 * np.asarray(spread)
+        if np.any(lost):
+            message = (
+                f"{owner}: the mean is too far from 0 for natural parameters in float64 to hold the "
+                "spread around it; measure the values from an origin nearer to their mean"
+            )
+            raise ValueError(message)
 
 
 def check_size(owner: str, name: str, matrix: Any, size: int) -> None:

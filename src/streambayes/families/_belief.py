@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily
 from streambayes.families._blocks import Blocks
 from streambayes.families._marginal import AbstractMarginal, MixtureMarginal
 
@@ -38,10 +37,6 @@ class AbstractBelief(abc.ABC):
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         """Marginal of a parameter of one block."""
 
-    @abc.abstractmethod
-    def converted(self, change: Callable[[str, Any], AbstractFamily]) -> "AbstractBelief":
-        """The belief with every member put through ``change(block, member)``."""
-
 
 @final
 @pytree
@@ -61,10 +56,6 @@ class Point(AbstractBelief):
 
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         return of(self.blocks.params[name])
-
-    def converted(self, change: Callable[[str, Any], AbstractFamily]) -> "Point":
-        params = {name: change(name, family) for name, family in self.blocks.params.items()}
-        return Point(Blocks(params=params, counts=self.blocks.counts))
 
 
 @final
@@ -111,14 +102,6 @@ class Bank(AbstractBelief):
         return MixtureMarginal(
             weights=weights.reshape(weights.shape + (1,) * extra), members=members
         )
-
-    def converted(self, change: Callable[[str, Any], AbstractFamily]) -> "Bank":
-        params = {
-            name: jax.vmap(lambda member, name=name: change(name, member))(family)
-            for name, family in self.members.params.items()
-        }
-        members = Blocks(params=params, counts=self.members.counts)
-        return Bank(log_weights=self.log_weights, members=members)
 
     def _events(self, name: str) -> tuple[int, ...]:
         return tuple(self.members.params[name].natural.values())

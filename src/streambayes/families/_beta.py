@@ -5,6 +5,7 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.scipy.special import xlog1py, xlogy
 
 from streambayes._core import numerics
 from streambayes._core.pytree import pytree
@@ -72,6 +73,14 @@ class Beta(AbstractFamily):
 
     def log_prob(self, x: Any) -> Array:
         x = jnp.asarray(x)
+        edge = (x <= 0.0) | (x >= 1.0)
+        inside = self._log_prob_inside(jnp.where(edge, 0.5, x))
+        ends = jnp.clip(x, 0.0, 1.0)
+        at_edge = xlogy(self.alpha - 1.0, ends) + xlog1py(self.beta - 1.0, -ends)
+        at_edge = jnp.where(ends == x, at_edge - self.log_normalizer(), -jnp.inf)
+        return jnp.where(edge, at_edge, inside)
+
+    def _log_prob_inside(self, x: Array) -> Array:
         total = self.alpha + self.beta
         fit = numerics.deviance(self.alpha, total * x) + numerics.deviance(
             self.beta, total * (1.0 - x)

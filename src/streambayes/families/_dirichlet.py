@@ -5,6 +5,7 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.scipy.special import xlogy
 
 from streambayes._core import numerics
 from streambayes._core.pytree import pytree
@@ -68,6 +69,13 @@ class Dirichlet(AbstractFamily):
 
     def log_prob(self, x: Any) -> Array:
         x = jnp.asarray(x)
+        edge = (x <= 0.0).any(-1)
+        inside = self._log_prob_inside(jnp.where(edge[..., None], 1.0, x))
+        at_edge = xlogy(self.concentration - 1.0, jnp.maximum(x, 0.0)).sum(-1)
+        at_edge = jnp.where((x < 0.0).any(-1), -jnp.inf, at_edge - self.log_normalizer())
+        return jnp.where(edge, at_edge, inside)
+
+    def _log_prob_inside(self, x: Array) -> Array:
         total = self.concentration.sum(-1, keepdims=True)
         fit = numerics.deviance(self.concentration, total * x).sum(-1)
         width = 0.5 * (jnp.log(self.concentration).sum(-1) - jnp.log(total[..., 0]))

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.scipy.special import xlogy
 
 from streambayes._core import numerics
 from streambayes._core.pytree import pytree
@@ -81,6 +82,11 @@ class Gamma(AbstractFamily):
 
     def log_prob(self, x: Any) -> Array:
         x = jnp.asarray(x)
+        inside = self._log_prob_inside(jnp.where(x > 0.0, x, 1.0))
+        at_zero = xlogy(self.shape_minus_one, jnp.zeros_like(x)) - self.log_normalizer()
+        return jnp.where(x > 0.0, inside, jnp.where(x == 0.0, at_zero, -jnp.inf))
+
+    def _log_prob_inside(self, x: Array) -> Array:
         fit = numerics.deviance(self.shape, self.rate * x) + numerics.stirling_error(self.shape)
         large = 0.5 * jnp.log(self.shape) - numerics.HALF_LOG_TWO_PI - fit - jnp.log(jnp.asarray(x))
         return jnp.where(self.shape < 1.0, super().log_prob(x), large)  # small: nothing cancels

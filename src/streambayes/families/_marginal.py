@@ -1,7 +1,7 @@
 """Marginals of single named parameters: what a person is shown of a posterior."""
 
 import abc
-from typing import Any, final
+from typing import Any, Self, final
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,10 @@ class AbstractMarginal(abc.ABC):
     @abc.abstractmethod
     def variance(self) -> Array:
         """Variance; infinite where there is none."""
+
+    def deviation(self) -> Array:
+        """Standard deviation; stated where its square would overflow in extreme units."""
+        return jnp.sqrt(self.variance())
 
     @abc.abstractmethod
     def cdf(self, x: Array) -> Array:
@@ -117,12 +121,19 @@ class StudentMarginal(AbstractMarginal):
     location: Array
     scale: Array
 
+    def moved(self, shift: Any, factor: Any) -> Self:
+        r"""The distribution of $s + f x$."""
+        return type(self)(self.degrees, shift + factor * self.location, factor * self.scale)
+
     def mean(self) -> Array:
         return jnp.where(self.degrees > 1.0, self.location, jnp.nan)
 
     def variance(self) -> Array:
+        return jnp.square(self.deviation())
+
+    def deviation(self) -> Array:
         safe = jnp.maximum(self.degrees - 2.0, 1e-300)
-        finite = jnp.square(self.scale) * self.degrees / safe
+        finite = self.scale * jnp.sqrt(self.degrees / safe)
         return jnp.where(self.degrees > 2.0, finite, jnp.inf)
 
     def cdf(self, x: Array) -> Array:
@@ -144,35 +155,52 @@ class StudentMarginal(AbstractMarginal):
 @final
 @pytree
 class SpreadMarginal(AbstractMarginal):
-    r"""A standard deviation $\tau^{-1/2}$ of a Gamma precision $\tau$."""
+    r"""A standard deviation $u \tau^{-1/2}$ of a Gamma precision $\tau$, in units of $u$."""
 
     precision: Gamma
+    unit: Array
+
+    @classmethod
+    def of(cls, precision: Gamma) -> Self:
+        """In the units of the precision."""
+        return cls(precision, jnp.ones(precision.batch_shape))
+
+    def in_unit(self, factor: Any) -> Self:
+        """The distribution times a factor; squares of extreme factors would not fit the precision."""
+        return type(self)(self.precision, factor * self.unit)
 
     def mean(self) -> Array:
+        return self.unit * self._mean_in_unit()
+
+    def variance(self) -> Array:
+        return jnp.square(self.deviation())
+
+    def deviation(self) -> Array:
+        shape, rate = self.precision.shape, self.precision.rate
+        safe = jnp.maximum(shape - 1.0, 1e-300)
+        # E[1/tau] - E[tau^-1/2]^2; for large shapes the delta method, where the difference cancels
+        exact = rate / safe - jnp.square(self._mean_in_unit())
+        limit = rate / (4.0 * jnp.square(shape)) * (1.0 + 7.0 / (4.0 * shape))
+        square = jnp.where(shape > 1e5, limit, exact)
+        return jnp.where(shape > 1.0, self.unit * jnp.sqrt(square), jnp.inf)
+
+    def cdf(self, x: Array) -> Array:
+        safe = jnp.maximum(x / self.unit, 1e-150)
+        return 1.0 - gammainc(self.precision.shape, self.precision.rate / jnp.square(safe))
+
+    def bracket(self) -> tuple[Array, Array]:
+        shape, rate = self.precision.shape, self.precision.rate
+        # gammainc(a, y) ~ y^a / Gamma(a + 1) = 1e-12 bounds the upper end
+        log_low = (gammaln(shape + 1.0) - 28.0) / shape
+        reach = jnp.sqrt(rate * jnp.exp(-jnp.clip(log_low, -600.0, 700.0)))
+        return jnp.zeros_like(reach), self.unit * reach
+
+    def _mean_in_unit(self) -> Array:
         shape, rate = self.precision.shape, self.precision.rate
         # E[tau^-1/2] = sqrt(b) Gamma(a - 1/2) / Gamma(a)
         safe = jnp.maximum(shape - 0.5, 1e-300)
         mean = jnp.sqrt(rate) * jnp.exp(-log_gamma_ratio(safe, jnp.asarray(0.5)))
         return jnp.where(shape > 0.5, mean, jnp.inf)
-
-    def variance(self) -> Array:
-        shape, rate = self.precision.shape, self.precision.rate
-        safe = jnp.maximum(shape - 1.0, 1e-300)
-        # E[1/tau] - E[tau^-1/2]^2; for large shapes the delta method, where the difference cancels
-        exact = rate / safe - jnp.square(self.mean())
-        limit = rate / (4.0 * jnp.square(shape)) * (1.0 + 7.0 / (4.0 * shape))
-        return jnp.where(shape > 1.0, jnp.where(shape > 1e5, limit, exact), jnp.inf)
-
-    def cdf(self, x: Array) -> Array:
-        safe = jnp.maximum(x, 1e-300)
-        return 1.0 - gammainc(self.precision.shape, self.precision.rate / jnp.square(safe))
-
-    def bracket(self) -> tuple[Array, Array]:
-        shape, rate = self.precision.shape, self.precision.rate
-        centre = jnp.sqrt(rate / shape)
-        # gammainc(a, y) ~ y^a / Gamma(a + 1) = 1e-12 bounds the upper end
-        log_low = (gammaln(shape + 1.0) - 28.0) / shape
-        return jnp.zeros_like(centre), jnp.sqrt(rate * jnp.exp(-jnp.clip(log_low, -1400.0, 700.0)))
 
 
 @final

@@ -8,7 +8,13 @@ from jax import Array
 
 from streambayes._core import numerics
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_finite, check_positive, on_one_batch
+from streambayes.families._base import (
+    AbstractFamily,
+    check_finite,
+    check_held,
+    check_positive,
+    on_one_batch,
+)
 from streambayes.families._gamma import Gamma
 
 __all__ = ["MeanPrecision", "NormalGamma"]
@@ -60,6 +66,7 @@ class NormalGamma(AbstractFamily):
         check_positive("NormalGamma", "rate", rate)
         check_finite("NormalGamma", "mean", mean)
         check_positive("NormalGamma", "scale", scale)
+        check_held("NormalGamma", rate, 0.5 * scale * mean**2)
         return cls(scale * mean, -0.5 * scale, -rate - 0.5 * scale * mean**2, shape - 0.5)
 
     @property

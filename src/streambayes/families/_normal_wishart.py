@@ -12,6 +12,7 @@ from streambayes._core.pytree import pytree
 from streambayes.families._base import (
     AbstractFamily,
     check_finite,
+    check_held,
     check_positive,
     check_positive_definite,
     check_size,
@@ -77,6 +78,8 @@ class NormalWishart(AbstractFamily):
         check_positive("NormalWishart", "scale", scale)
         check_size("NormalWishart", "scatter", scatter, size)
         scatter = symmetric(scatter)
+        diagonal = jnp.diagonal(scatter, axis1=-2, axis2=-1)
+        check_held("NormalWishart", diagonal, scale[..., None] * jnp.square(mean))
         return cls(
             scaled_mean=scale[..., None] * mean,
             negative_half_scale=-0.5 * scale,

@@ -51,6 +51,12 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
 
     @final
     def __post_init__(self) -> None:
+        if not isinstance(self.rho_prior, AbstractRho):
+            message = (
+                f"{type(self).__name__}: rho_prior must be a TruncatedExponential or a "
+                f"TruncatedNormal, got {self.rho_prior!r}"
+            )
+            raise TypeError(message)
         if self.rho_prior.batch_shape != ():
             message = f"{type(self).__name__}: rho_prior must be a single distribution"
             raise ValueError(message)

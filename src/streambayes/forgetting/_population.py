@@ -195,8 +195,10 @@ def _check(policy: str, name: str, size: float, minibatch_size: int | None) -> N
     if not 0.0 < size < float("inf"):
         message = f"{policy}: {name} must be positive and finite, got {size}"
         raise ValueError(message)
-    if minibatch_size is not None and minibatch_size < 1:
-        message = f"{policy}: minibatch_size must be at least 1, got {minibatch_size}"
+    if minibatch_size is not None and not (isinstance(minibatch_size, int) and minibatch_size >= 1):
+        message = (
+            f"{policy}: minibatch_size must be a whole number and at least 1, got {minibatch_size}"
+        )
         raise ValueError(message)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from streambayes._core.batch import Batch
@@ -37,7 +38,7 @@ def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
         return dict(data.columns)
     if isinstance(data, Mapping):
         return dict(data)
-    if isinstance(data, np.ndarray | list | tuple):
+    if isinstance(data, np.ndarray | jax.Array | list | tuple):
         return _from_array(np.asarray(data), names)
     try:
         import narwhals as nw
@@ -46,6 +47,9 @@ def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
         raise ImportError(message) from None
     try:
         frame = nw.from_native(data, eager_only=True)
+    except nw.exceptions.NarwhalsError as error:
+        message = f"the frame cannot be read: {error}"
+        raise ValueError(message) from None
     except TypeError:
         message = (
             "a batch must be a mapping of columns, a pandas, polars or Arrow frame, or an array, "

@@ -1,5 +1,6 @@
 """StreamLearner: a model and a policy, applied to one batch after another."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, final
 
@@ -93,13 +94,16 @@ class StreamLearner:
         if not 0.0 <= tolerance < float("inf"):
             message = f"StreamLearner: tolerance must be at least 0 and finite, got {tolerance}"
             raise ValueError(message)
-        if max_sweeps < 1:
-            message = f"StreamLearner: max_sweeps must be at least 1, got {max_sweeps}"
+        if not isinstance(max_sweeps, int) or max_sweeps < 1:
+            message = (
+                f"StreamLearner: max_sweeps must be a whole number of at least 1, got {max_sweeps}"
+            )
             raise ValueError(message)
         self.model = model
         self.forgetting = forgetting
         self.tolerance = float(tolerance)
-        self.max_sweeps = int(max_sweeps)
+        self.max_sweeps = max_sweeps
+        self._given_scale = scale
         self._scale = _initial_scale(model, scale)
         self._prior = _given_blocks(model, prior, "prior")
         self._start = _given_blocks(model, start, "start")
@@ -201,6 +205,16 @@ class StreamLearner:
                 state.belief, *_units(state.scale), self._pad(rows)
             )
         return np.asarray(values)[: rows.shape[1]]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        settings: dict[str, Any] = {
+            "prior": self._prior,
+            "scale": self._given_scale,
+            "start": self._start,
+            "tolerance": self.tolerance,
+            "max_sweeps": self.max_sweeps,
+        }
+        return functools.partial(StreamLearner, **settings), (self.model, self.forgetting)
 
     def __repr__(self) -> str:
         return f"StreamLearner({self.model!r}, {self.forgetting!r})"
@@ -304,7 +318,10 @@ def _elapsed(state: LearnerState, time: float | None) -> tuple[float, Any]:
         message = f"time must be a number, such as seconds, got {time!r}"
         raise TypeError(message)
     last = float(state.last_time)
-    if not np.isfinite(time) or time < last:
+    if not np.isfinite(time):
+        message = f"time must be finite, got {time}"
+        raise ValueError(message)
+    if time < last:
         message = f"time must not go back: this batch has {time}, the last one {last}"
         raise ValueError(message)
     passed = 0.0 if np.isnan(last) else float(time) - last
@@ -322,7 +339,16 @@ def _initial_scale(model: Model, scale: bool | Mapping[str, tuple[float, float]]
     initial = model.scale_from_data(free=True)
     shift, factor, frozen = initial.shift.copy(), initial.factor.copy(), initial.frozen.copy()
     places = {column.name: place for place, column in enumerate(model.columns)}
-    for name, (centre, width) in scale.items():
+    if not isinstance(scale, Mapping):
+        message = (
+            f"scale must be True, False or a mapping of columns to (shift, factor), got {scale!r}"
+        )
+        raise TypeError(message)
+    for name, units in scale.items():
+        if not isinstance(units, tuple | list) or len(units) != 2:
+            message = f"scale of {name!r} must be a pair (shift, factor), got {units!r}"
+            raise TypeError(message)
+        centre, width = units
         if name not in places or model.columns[places[name]].kind != CONTINUOUS:
             message = f"scale: {name!r} is not a continuous column of the model"
             raise ValueError(message)
@@ -344,6 +370,11 @@ def _given_blocks(
             message = f"{what}: name the blocks, a mapping with some of {sorted(default)}"
             raise ValueError(message)
         given = dict.fromkeys(default, given)
+    if not isinstance(given, Mapping):
+        message = (
+            f"{what} must be a distribution or a mapping of blocks to distributions, got {given!r}"
+        )
+        raise TypeError(message)
     checked = {}
     for name, family in given.items():
         if name not in default:

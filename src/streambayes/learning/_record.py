@@ -20,7 +20,7 @@ class StepRecord:
     Attributes:
         index: Position in the stream, from 0.
         label: What the batch is called.
-        time: When it ended, if the stream has times.
+        time: The batch's time, if the stream has times.
         num_rows: Rows that were learned.
         num_test: Rows that were held out.
         bound: The bound reached, if the policy climbs one.
@@ -75,7 +75,7 @@ class RecordWriter:
     def __init__(self, folder: str | Path, *, append: bool) -> None:
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        if not append and (path / _FILE).exists():
+        if not append and (path / _FILE).exists() and (path / _FILE).stat().st_size:
             message = f"{path} already holds the records of a run; choose another folder"
             raise FileExistsError(message)
         self._file: TextIO = (path / _FILE).open("a", encoding="utf-8")
@@ -93,10 +93,10 @@ class RecordWriter:
 def read_records(folder: str | Path) -> Iterator[StepRecord]:
     """The records of a run that was recorded in ``folder``, one by one."""
     path = Path(folder) / _FILE
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
-                yield StepRecord.from_json(line)
+                yield StepRecord.from_json(line.decode())
             except (ValueError, TypeError, KeyError) as error:
                 message = f"{path}, line {number}: not a record of a run ({error})"
                 raise ValueError(message) from None

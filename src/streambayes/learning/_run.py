@@ -178,9 +178,16 @@ def compare(
         progress: Whether to show progress; by default if standard error is a terminal.
         **settings: Passed on to every ``StreamLearner``: ``prior``, ``scale``, ``start``, ...
     """
+    if isinstance(policies, AbstractForgetting) or not all(
+        isinstance(policy, AbstractForgetting) for policy in policies
+    ):
+        message = (
+            f"compare: policies must be a list of policies such as [SVB(), HPP()], got {policies!r}"
+        )
+        raise TypeError(message)
     names = [policy.name for policy in policies]
     if not names or len(set(names)) < len(names):
-        message = f"compare: policies must be distinct, got {names}"
+        message = f"compare: policies must be one or more, and distinct, got {names}"
         raise ValueError(message)
     learners = {policy.name: StreamLearner(model, policy, **settings) for policy in policies}
     return Comparison(
@@ -211,7 +218,8 @@ def _drive(
     if not 0.0 <= test_fraction < 1.0:
         message = f"test_fraction must lie in [0, 1), got {test_fraction}"
         raise ValueError(message)
-    if isinstance(batches, Mapping | str) or hasattr(batches, "columns"):
+    is_array = isinstance(batches, np.ndarray) and batches.ndim < 3
+    if isinstance(batches, Mapping | str) or hasattr(batches, "columns") or is_array:
         message = (
             f"expected an iterable of batches, got one {type(batches).__name__}; cut a table with "
             "sb.batches(table, rows=...), or put a single batch into a list"
@@ -241,23 +249,41 @@ def _split(
 ) -> Iterator[tuple[int, StreamBatch, dict[str, Any], dict[str, Any] | None]]:
     """Every batch as columns, whole and split into rows to learn and rows to hold out."""
     for index, data in enumerate(batches, start=first):
-        batch = data if isinstance(data, StreamBatch) else StreamBatch(columns=table(data, names))
-        if not test_fraction:
-            yield index, batch, batch.columns, None
-            continue
-        columns = {
-            name: np.asarray(values) for name, values in batch.columns.items() if name in names
-        }
-        num_rows = len(next(iter(columns.values()))) if columns else 0
-        order = np.random.default_rng([seed, index]).permutation(num_rows)
-        num_test = min(round(num_rows * test_fraction), max(num_rows - 1, 0))
-        test, train = np.sort(order[:num_test]), np.sort(order[num_test:])
-        yield (
-            index,
-            batch,
-            {name: values[train] for name, values in columns.items()},
-            {name: values[test] for name, values in columns.items()},
-        )
+        try:
+            batch = data if isinstance(data, StreamBatch) else StreamBatch(table(data, names))
+            yield index, batch, *_parts(batch, names, test_fraction, [seed, index])
+        except (ValueError, TypeError) as error:
+            _say_where(error, index, data)
+            raise
+
+
+def _parts(
+    batch: StreamBatch, names: list[str], test_fraction: float, seed: list[int]
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    if not test_fraction:
+        return batch.columns, None
+    columns = {
+        name: np.asanyarray(values) for name, values in batch.columns.items() if name in names
+    }
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        message = f"columns differ in length: {lengths}"
+        raise ValueError(message)
+    num_rows = next(iter(lengths.values()), 0)
+    order = np.random.default_rng(seed).permutation(num_rows)
+    num_test = min(round(num_rows * test_fraction), max(num_rows - 1, 0))
+    test, train = np.sort(order[:num_test]), np.sort(order[num_test:])
+    return (
+        {name: values[train] for name, values in columns.items()},
+        {name: values[test] for name, values in columns.items()},
+    )
+
+
+def _say_where(error: Exception, index: int, batch: Any) -> None:
+    label = batch.label if isinstance(batch, StreamBatch) else None
+    note = f"in batch {index} ({str(index) if label is None else label!r}) of the stream"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 @final
@@ -298,7 +324,7 @@ class _Driver:
                 before = learner.score(state, batch)
             after, info = learner.step(state, train, time=batch.time)
         except (ValueError, TypeError, StepError) as error:
-            error.add_note(f"in batch {index} ({label!r}) of the stream")
+            _say_where(error, index, batch)
             raise
         held_out = None if test is None else learner.score(after, test)
         record = StepRecord(

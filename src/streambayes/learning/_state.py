@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.outcome import Outcome
-from streambayes._core.precision import float64_scope, in_float64, is_concrete
+from streambayes._core.precision import float64_scope, in_float64, is_concrete, to_host
 from streambayes._core.pytree import pytree, static
 from streambayes._core.scale import Scale
 from streambayes._core.table import Table
@@ -95,11 +95,22 @@ class LearnerState:
     model: AbstractModel[Any, Any] = static()
     forgetting: AbstractForgetting[Any, Any] = static()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # a JAX array of float64 would come back as float32 in a program that runs JAX in float32
+        return dict(to_host(self).__dict__)
+
     @property
     @in_float64
     def posterior(self) -> dict[str, AbstractFamily]:
-        """One distribution per entry of blocks, in the user's units, as NumPy arrays."""
-        return dict(_in_units(self.model, self.belief, self.scale).summary().params)
+        """One distribution per entry of blocks, in the user's units, as NumPy arrays.
+
+        Natural parameters of a column whose mean lies millions of standard deviations from 0 do not
+        fit float64; that is refused, and ``summary`` has the numbers all the same.
+        """
+        members = self.belief.summary().params
+        return {
+            name: self.model.in_units(name, family, self.scale) for name, family in members.items()
+        }
 
     @property
     def retained(self) -> dict[str, float]:
@@ -115,7 +126,7 @@ class LearnerState:
         with float64_scope():
             tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
             found = _summariser(self.model)(self.belief, self.scale, tails)
-            labels = [names.ravel() for names, _ in self.model.marginals(self.belief)]
+            labels = [names.ravel() for names, _ in self.model.marginals(self.belief, self.scale)]
         rows = [
             (place, ParameterSummary(str(name), *(float(number) for number in numbers)))
             for names, table in zip(labels, found, strict=True)
@@ -168,12 +179,6 @@ def is_traced(state: LearnerState) -> bool:
     return not is_concrete(state.rows_seen)
 
 
-def _in_units(
-    model: AbstractModel[Any, Any], belief: AbstractBelief, scale: Scale
-) -> AbstractBelief:
-    return belief.converted(lambda name, family: model.in_units(name, family, scale))
-
-
 @functools.cache
 def _summariser(model: AbstractModel[Any, Any]) -> Any:
     """Compiled: per array of parameters a table of mean, standard deviation and interval."""
@@ -183,11 +188,11 @@ def _summariser(model: AbstractModel[Any, Any]) -> Any:
             jnp.stack(
                 [
                     marginal.mean().ravel(),
-                    jnp.sqrt(marginal.variance()).ravel(),
+                    marginal.deviation().ravel(),
                     *marginal.quantile(tails.reshape(-1, *(1 for _ in names.shape))).reshape(2, -1),
                 ]
             )
-            for names, marginal in model.marginals(_in_units(model, belief, scale))
+            for names, marginal in model.marginals(belief, scale)
         ]
 
     return jax.jit(summarise)

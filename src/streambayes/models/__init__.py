@@ -2,6 +2,7 @@
 
 from streambayes._core.batch import Batch
 from streambayes._core.column import Column
+from streambayes._core.scale import Scale
 from streambayes.models._base import AbstractModel
 from streambayes.models._beta_binomial import BetaBinomial
 from streambayes.models._categorical import Categorical
@@ -19,4 +20,5 @@ __all__ = [
     "Gaussian",
     "MultivariateGaussian",
     "Poisson",
+    "Scale",
 ]

@@ -99,10 +99,12 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
         return family
 
     @abc.abstractmethod
-    def marginals(self, belief: AbstractBelief) -> list[tuple[np.ndarray, AbstractMarginal]]:
+    def marginals(
+        self, belief: AbstractBelief, scale: Scale
+    ) -> list[tuple[np.ndarray, AbstractMarginal]]:
         """Arrays of parameters: their readable names and, in the same shape, their marginals.
 
-        The belief is in the user's units.
+        The belief is in internal units, the marginals are in the user's.
         """
 
     def check(self, values: Mapping[str, np.ndarray]) -> None:

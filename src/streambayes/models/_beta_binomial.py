@@ -12,6 +12,7 @@ from streambayes._core.batch import Batch
 from streambayes._core.column import BINARY, COUNT, Column
 from streambayes._core.numerics import log_gamma_ratio, masked_sum
 from streambayes._core.pytree import definition
+from streambayes._core.scale import Scale
 from streambayes.families import (
     AbstractBelief,
     AbstractFamily,
@@ -46,6 +47,13 @@ class BetaBinomial(AbstractConjugate[BinomialSums]):
 
     column: str
     trials: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.trials == self.column:
+            message = (
+                f"BetaBinomial: successes and trials must be two columns, got {self.column!r} twice"
+            )
+            raise ValueError(message)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -114,7 +122,10 @@ class BetaBinomial(AbstractConjugate[BinomialSums]):
             return belief.log_mean(_BLOCK, of_draw)
         return belief.log_mean(_BLOCK, of_count) + _log_choose(trials, successes)
 
-    def marginals(self, belief: AbstractBelief) -> list[tuple[np.ndarray, AbstractMarginal]]:
+    def marginals(
+        self, belief: AbstractBelief, scale: Scale
+    ) -> list[tuple[np.ndarray, AbstractMarginal]]:
+        del scale
         name = np.array(f"probability of {self.column}", dtype=object)
         return [(name, belief.marginal(_BLOCK, BetaMarginal))]
 

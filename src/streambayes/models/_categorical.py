@@ -11,6 +11,7 @@ from streambayes._core.batch import Batch
 from streambayes._core.column import CATEGORY, Column
 from streambayes._core.numerics import sum_of_others
 from streambayes._core.pytree import definition
+from streambayes._core.scale import Scale
 from streambayes.families import (
     AbstractBelief,
     AbstractFamily,
@@ -82,7 +83,11 @@ class Categorical(AbstractConjugate[CategorySums]):
 
         return belief.log_mean(_BLOCK, log_density)
 
-    def marginals(self, belief: AbstractBelief) -> list[tuple[np.ndarray, AbstractMarginal]]:
+    def marginals(
+        self, belief: AbstractBelief, scale: Scale
+    ) -> list[tuple[np.ndarray, AbstractMarginal]]:
+        del scale
+
         def each(
             dirichlet: Dirichlet,
         ) -> AbstractMarginal:  # a probability of a Dirichlet is a Beta

@@ -75,13 +75,22 @@ class AbstractGaussian(AbstractConjugate[GaussianSums]):
         """Marginals of the columns' standard deviations, on a last axis."""
 
     @final
-    def marginals(self, belief: AbstractBelief) -> list[tuple[np.ndarray, AbstractMarginal]]:
-        parts = {
-            "mean of": belief.marginal(_BLOCK, self.mean_marginal),
-            "standard deviation of": belief.marginal(_BLOCK, self.spread_marginal),
-        }
+    def marginals(
+        self, belief: AbstractBelief, scale: Scale
+    ) -> list[tuple[np.ndarray, AbstractMarginal]]:
+        # moved to the user's units here: natural parameters there would lose digits far from 0
+        def mean(family: Any) -> AbstractMarginal:
+            return self.mean_marginal(family).moved(scale.shift, scale.factor)
+
+        def spread(family: Any) -> AbstractMarginal:
+            return self.spread_marginal(family).in_unit(scale.factor)
+
+        parts = {"mean of": mean, "standard deviation of": spread}
         return [
-            (np.array([f"{what} {name}" for name in self.names], dtype=object), marginal)
+            (
+                np.array([f"{what} {name}" for name in self.names], dtype=object),
+                belief.marginal(_BLOCK, marginal),
+            )
             for what, marginal in parts.items()
         ]
 
@@ -138,7 +147,7 @@ class Gaussian(AbstractGaussian):
         return StudentMarginal(2.0 * gamma.shape, family.location, spread)
 
     def spread_marginal(self, family: NormalGamma) -> SpreadMarginal:
-        return SpreadMarginal(family.precision)
+        return SpreadMarginal.of(family.precision)
 
 
 @final
@@ -198,7 +207,7 @@ class MultivariateGaussian(AbstractGaussian):
     def spread_marginal(self, family: NormalWishart) -> SpreadMarginal:
         # one diagonal entry of an inverse Wishart is an inverse Gamma
         degrees, diagonal = _marginal_scatter(family)
-        return SpreadMarginal(
+        return SpreadMarginal.of(
             Gamma(shape_minus_one=0.5 * degrees - 1.0, negative_rate=-0.5 * diagonal)
         )
 

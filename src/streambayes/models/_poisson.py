@@ -12,6 +12,7 @@ from streambayes._core.batch import Batch
 from streambayes._core.column import COUNT, Column
 from streambayes._core.numerics import log_gamma_ratio, masked_sum
 from streambayes._core.pytree import definition
+from streambayes._core.scale import Scale
 from streambayes.families import (
     AbstractBelief,
     AbstractFamily,
@@ -81,6 +82,9 @@ class Poisson(AbstractConjugate[PoissonSums]):
 
         return belief.log_mean(_BLOCK, log_density)
 
-    def marginals(self, belief: AbstractBelief) -> list[tuple[np.ndarray, AbstractMarginal]]:
+    def marginals(
+        self, belief: AbstractBelief, scale: Scale
+    ) -> list[tuple[np.ndarray, AbstractMarginal]]:
+        del scale
         name = np.array(f"rate of {self.column}", dtype=object)
         return [(name, belief.marginal(_BLOCK, GammaMarginal))]

@@ -85,12 +85,12 @@ def batches(
             )
             raise ValueError(message)
         return Batches(held, _by_rows(rows, next(iter(lengths.values())), times))
-    return Batches(held, _by_value(held[by], times))  # type: ignore[index]  # one of the three is given
+    return Batches(held, _by_value(str(by), held[str(by)], times))
 
 
 def _by_rows(rows: int, num_rows: int, times: np.ndarray | None) -> list[Any]:
-    if rows < 1:
-        message = f"batches: rows must be at least 1, got {rows}"
+    if not isinstance(rows, int) or rows < 1:
+        message = f"batches: rows must be a whole number of at least 1, got {rows}"
         raise ValueError(message)
     cuts = []
     for start in range(0, num_rows, rows):
@@ -100,13 +100,24 @@ def _by_rows(rows: int, num_rows: int, times: np.ndarray | None) -> list[Any]:
     return cuts
 
 
-def _by_value(values: np.ndarray, times: np.ndarray | None) -> list[Any]:
-    _, first, group = np.unique(values.astype(str), return_index=True, return_inverse=True)
+def _by_value(name: str, values: np.ndarray, times: np.ndarray | None) -> list[Any]:
+    groups: dict[Any, list[int]] = {}
+    for row, value in enumerate(values.tolist()):
+        if value is None or value != value:  # noqa: PLR0124  # NaN and NaT
+            message = f"batches: column {name!r}, row {row}: the value is missing"
+            raise ValueError(message)
+        groups.setdefault(value, []).append(row)
     cuts: list[Any] = []
-    for place in np.argsort(first):
-        members = np.flatnonzero(group == place)
-        time = None if times is None else float(times[members].max())
-        cuts.append((str(values[first[place]]), time, members))
+    last = -np.inf
+    for value, rows in groups.items():
+        time = None if times is None else float(times[rows].max())
+        if time is not None and time < last:
+            message = (
+                f"batches: batches by {name!r} overlap, so that time goes back; leave time out"
+            )
+            raise ValueError(message)
+        last = last if time is None else time
+        cuts.append((str(value), time, np.array(rows)))
     return cuts
 
 
@@ -125,13 +136,16 @@ def _by_period(name: str, values: np.ndarray, every: str | float) -> list[Any]:
 def _period_starts(name: str, values: np.ndarray, every: str | float) -> tuple[np.ndarray, Any]:
     """When each row's period starts, in seconds or in the column's units, and a label for it."""
     if values.dtype.kind in "biuf":
-        if isinstance(every, str) or not every > 0:
+        if isinstance(every, str) or not 0 < every < float("inf"):
             message = f"batches: column {name!r} is numeric, so every must be a positive number, got {every!r}"
             raise ValueError(message)
         _check_times(name, np.isfinite(values))
-        return np.floor(values / every) * every, lambda start: f"{start:g}"
+        ratio = values / every
+        whole = np.rint(ratio)  # 0.3 / 0.1 is a hair below 3
+        near = np.abs(ratio - whole) < 1e-9 * np.maximum(np.abs(ratio), 1.0)
+        return np.where(near, whole, np.floor(ratio)) * every, lambda start: f"{start:g}"
     match = _PERIOD.fullmatch(every) if isinstance(every, str) else None
-    if match is None or match[1] == "0":
+    if match is None or (match[1] and int(match[1]) == 0):
         message = f"batches: every must be a period such as '1d' or '1mo', got {every!r}"
         raise ValueError(message)
     count, unit = int(match[1] or 1), match[2]
@@ -158,22 +172,31 @@ def _seconds(name: str, values: np.ndarray) -> np.ndarray:
 
 
 def _timestamps(name: str, values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind == "O":
-        values = np.array([_naive(value) for value in values])
+    if values.dtype.kind in "OU":
+        values = np.array(
+            [_moment(name, row, value) for row, value in enumerate(values)], "datetime64[us]"
+        )
+    if values.dtype.kind != "M":
+        message = (
+            f"batches: column {name!r} must hold dates, ISO text or numbers, got {values.dtype}"
+        )
+        raise ValueError(message)
+    _check_times(name, ~np.isnat(values))
+    return values.astype("datetime64[us]")
+
+
+def _moment(name: str, row: int, value: Any) -> Any:
+    """A moment without time zone, in UTC if it had one; NaT if it is missing."""
+    if value is None or value != value:  # noqa: PLR0124  # NaN and NaT
+        return np.datetime64("NaT")
     try:
-        stamps = values.astype("datetime64[us]")
-    except (TypeError, ValueError) as error:
-        message = f"batches: column {name!r} must hold dates, ISO text or numbers: {error}"
+        moment = dt.datetime.fromisoformat(value) if isinstance(value, str) else value
+        if isinstance(moment, dt.datetime) and moment.tzinfo is not None:
+            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
+        return np.datetime64(moment, "us")
+    except (TypeError, ValueError):
+        message = f"batches: column {name!r}, row {row}: expected a date or ISO text, got {value!r}"
         raise ValueError(message) from None
-    _check_times(name, ~np.isnat(stamps))
-    return stamps
-
-
-def _naive(value: Any) -> Any:
-    """A moment without time zone, in UTC if it had one."""
-    if isinstance(value, dt.datetime) and value.tzinfo is not None:
-        return value.astimezone(dt.UTC).replace(tzinfo=None)
-    return value
 
 
 def _check_times(name: str, known: np.ndarray) -> None:
