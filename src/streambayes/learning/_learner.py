@@ -13,7 +13,7 @@ from streambayes._core.column import CONTINUOUS
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope
 from streambayes._core.scale import Scale
-from streambayes.families import AbstractFamily, Blocks, Point
+from streambayes.families import AbstractFamily, Blocks
 from streambayes.forgetting import AbstractForgetting
 from streambayes.learning._compiled import Facts, scorer, stepper
 from streambayes.learning._intake import StreamBatch, pad, read_rows
@@ -127,7 +127,7 @@ class StreamLearner:
         return LearnerState(
             prior=prior,
             memory=memory,
-            belief=Point(start),
+            belief=self.forgetting.belief(self.forgetting.init(start)),
             scale=scale,
             num_batches=np.int64(0),
             rows_seen=np.float64(0.0),
@@ -240,7 +240,7 @@ class StreamLearner:
         if is_traced(state):
             message = "a step cannot run inside jax.jit or jax.vmap: it compiles itself"
             raise TypeError(message)
-        if state.model != self.model or state.forgetting != self.forgetting:
+        if (state.model, state.forgetting) != (self.model, self.forgetting):  # identity first
             message = (
                 f"the state belongs to {state.model!r} with {state.forgetting!r}, "
                 f"this learner has {self.model!r} with {self.forgetting!r}"
