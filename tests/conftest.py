@@ -1,16 +1,10 @@
 """Settings shared by all tests."""
 
-import os
 from pathlib import Path
 
 import hypothesis
 import jax
 import pytest
-
-# two test processes share the machine: one thread each
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-)
 
 # compilation is nearly all of the time: processes and modules share what was compiled once
 jax.config.update(

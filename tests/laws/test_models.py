@@ -65,3 +65,19 @@ class TestTheCheckItself:
             check_model(
                 sb.models.Poisson("wrong"), [{"wrong": rng.poisson(3, 20)} for _ in range(2)]
             )
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("policy", [sb.SVB(), sb.HPP(), sb.MHPP(), sb.PVB(20, 0.1)], ids=repr)
+@pytest.mark.parametrize("sizes", [(1, 1, 5), (0, 1, 5)])
+def test_a_stream_may_start_with_one_row_or_none(name, policy, sizes):
+    model, draw = MODELS[name]
+    rng = np.random.default_rng(0)
+    batches = [{column: values[:size] for column, values in draw(rng, 5).items()} for size in sizes]
+    learner = sb.StreamLearner(model, policy)
+    state = learner.init(batches[0])
+    for batch, size in zip(batches, sizes, strict=True):
+        state, info = learner.step(state, batch)
+        assert info.num_rows == size
+        assert info.bound is None or np.isfinite(info.bound)
+    assert all(np.isfinite(parameter.mean) for parameter in state.summary().rows)
