@@ -18,6 +18,7 @@ RANKS = {
     "testing": 4,
     "sources": 5,
     "checkpoint": 5,
+    "datasets": 5,
     "experiments": 6,
     "cli": 7,
 }

@@ -1,6 +1,6 @@
 """Bayesian models of data streams that know what to forget."""
 
-from streambayes import families, forgetting, metrics, models
+from streambayes import datasets, families, forgetting, metrics, models
 from streambayes._core.outcome import Outcome
 from streambayes._core.pytree import definition, pytree
 from streambayes.checkpoint import load, save
@@ -9,6 +9,7 @@ from streambayes.families import (
     Dirichlet,
     Gamma,
     MultivariateNormal,
+    MultivariateNormalGamma,
     Normal,
     NormalGamma,
     NormalWishart,
@@ -17,8 +18,10 @@ from streambayes.families import (
 )
 from streambayes.forgetting import HPP, MHPP, PVB, SVB, SVI, Fading, PowerPrior
 from streambayes.learning import (
+    Classification,
     Comparison,
     LearnerState,
+    Prediction,
     Run,
     Score,
     StepError,
@@ -30,6 +33,7 @@ from streambayes.learning import (
     read_records,
     run,
 )
+from streambayes.models import Network
 from streambayes.sources import batches
 
 __version__ = "0.1.0"
@@ -41,17 +45,21 @@ __all__ = [
     "SVB",
     "SVI",
     "Beta",
+    "Classification",
     "Comparison",
     "Dirichlet",
     "Fading",
     "Gamma",
     "LearnerState",
     "MultivariateNormal",
+    "MultivariateNormalGamma",
+    "Network",
     "Normal",
     "NormalGamma",
     "NormalWishart",
     "Outcome",
     "PowerPrior",
+    "Prediction",
     "Run",
     "Score",
     "StepError",
@@ -64,6 +72,7 @@ __all__ = [
     "__version__",
     "batches",
     "compare",
+    "datasets",
     "definition",
     "families",
     "forgetting",

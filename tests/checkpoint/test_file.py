@@ -1,5 +1,6 @@
 """Saved states: what goes in comes out, and nothing else does."""
 
+import itertools
 import json
 import pickle
 import zipfile
@@ -10,7 +11,7 @@ import pytest
 
 import streambayes as sb
 from streambayes.checkpoint import _file
-from tests.tables import MODELS, POLICIES
+from tests.tables import MODELS, POLICIES, QUICK, SLOW
 
 
 def batches(name, num_batches, seed=0):
@@ -35,8 +36,13 @@ def saved(tmp_path):
     return state, tmp_path / "state.sbz"
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("policy", [POLICIES[4], POLICIES[9]], ids=repr)
+SAVED = [
+    *itertools.product(QUICK, [sb.HPP(), sb.PVB(100, 0.1, minibatch_size=16)]),
+    *itertools.product(SLOW, [sb.HPP()]),
+]
+
+
+@pytest.mark.parametrize(("name", "policy"), SAVED, ids=repr)
 def test_save_load_and_continue_is_never_stopping(tmp_path, name, policy):
     model, stream = batches(name, 4)
     learner = sb.StreamLearner(model, policy)
@@ -216,9 +222,10 @@ def test_a_missing_folder_is_named(saved, tmp_path):
         sb.save(state, tmp_path / "nowhere" / "state.sbz")
 
 
-def test_pickled_states_and_learners_go_on_alike():
-    model, stream = batches("gaussian", 3)
-    learner = sb.StreamLearner(model, sb.HPP(), scale={"x": (1.0, 2.0)})
+@pytest.mark.parametrize(("name", "column"), [("gaussian", "x"), ("network", "u")])
+def test_pickled_states_and_learners_go_on_alike(name, column):
+    model, stream = batches(name, 3)
+    learner = sb.StreamLearner(model, sb.HPP(), scale={column: (1.0, 2.0)})
     state, _ = learner.step(learner.init(stream[0]), stream[0])
     other_learner, other = pickle.loads(pickle.dumps((learner, state)))
     assert identical(other_learner.step(other, stream[1])[0], learner.step(state, stream[1])[0])

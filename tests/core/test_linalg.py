@@ -19,14 +19,14 @@ def test_factor_and_solutions(size):
     matrix = random_matrices(size, 3, size)
     right = np.random.default_rng(1).normal(size=(3, size, 2))
     factor = in_float64(linalg.cholesky)(matrix)
-    np.testing.assert_allclose(factor, np.linalg.cholesky(matrix), rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(factor.lower, np.linalg.cholesky(matrix), rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(
         in_float64(linalg.log_det)(factor), np.linalg.slogdet(matrix)[1], rtol=1e-12
     )
     for solve, system in (
         (linalg.solve, matrix),
-        (linalg.solve_lower, factor),
-        (linalg.solve_lower_transposed, np.swapaxes(factor, -1, -2)),
+        (linalg.solve_lower, factor.lower),
+        (linalg.solve_lower_transposed, np.swapaxes(factor.lower, -1, -2)),
     ):
         solution = in_float64(solve)(factor, right)
         np.testing.assert_allclose(system @ solution, right, rtol=1e-9, atol=1e-11)
@@ -64,7 +64,7 @@ def test_gradient(size):
 
 def test_a_singular_matrix_has_its_pivot_lifted():
     singular = np.array([[4.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 9.0]])
-    factor = in_float64(linalg.cholesky)(singular)
+    factor = in_float64(linalg.cholesky)(singular).lower
     assert np.isfinite(factor).all()
     assert (np.diagonal(factor) > 0).all()
     np.testing.assert_allclose(factor @ factor.T, singular, atol=1e-15)
@@ -72,7 +72,7 @@ def test_a_singular_matrix_has_its_pivot_lifted():
 
 
 def test_zero_has_a_factor():
-    factor = in_float64(linalg.cholesky)(np.zeros((2, 2)))
+    factor = in_float64(linalg.cholesky)(np.zeros((2, 2))).lower
     assert (np.diagonal(factor) > 0).all()
     assert np.abs(factor).max() < 1e-150
 
@@ -87,4 +87,4 @@ def test_only_the_symmetric_part_counts():
     matrix = np.array([[2.0, 0.3], [0.1, 1.0]])
     symmetric = 0.5 * (matrix + matrix.T)
     found = in_float64(linalg.cholesky)(matrix)
-    np.testing.assert_allclose(found, np.linalg.cholesky(symmetric), rtol=1e-14)
+    np.testing.assert_allclose(found.lower, np.linalg.cholesky(symmetric), rtol=1e-14)

@@ -160,7 +160,7 @@ def _authors_loop(policy, threshold, num_rounds=10):
         rows = model.row_pass(belief.expectations(), batch, model.init_local(batch))
         belief, _, _ = sweep(model, policy, batch, anchor, belief, rows)
         evidence = model.expected_log_joint(belief.expectations(), rows[1])
-        evidence -= belief.summary().kl(anchor.tempered)["probability"]
+        evidence -= belief.summary().kl(anchor.tempered)["draw"]
         anchor = policy.refine(anchor, belief)
         (slope,) = jax.tree.leaves(anchor.omega)
         rho = policy.rho_prior.with_slope(slope)
@@ -182,7 +182,7 @@ def _authors_loop(policy, threshold, num_rounds=10):
                     break
                 before = float(watched)
             memory = belief.summary()
-            beta = memory.params["probability"]
+            beta = memory.params["draw"]
             history.append([float(number) for number in (beta.alpha, beta.beta, *rho)])
     return artificial.Track(*np.array(history).T)
 

@@ -9,6 +9,7 @@ from streambayes.families import (
     Dirichlet,
     Gamma,
     MultivariateNormal,
+    MultivariateNormalGamma,
     Normal,
     NormalGamma,
     NormalWishart,
@@ -25,6 +26,12 @@ GOOD = {
     Normal.from_mean_precision: {"mean": 0.0, "precision": 1.0},
     NormalGamma.from_shape_rate_mean_scale: {"shape": 1.0, "rate": 1.0, "mean": 0.0, "scale": 1.0},
     MultivariateNormal.from_mean_precision: {"mean": [0.0, 0.0], "precision": EYE},
+    MultivariateNormalGamma.from_shape_rate_mean_scale: {
+        "shape": 1.0,
+        "rate": 1.0,
+        "mean": [0.0, 0.0],
+        "scale": EYE,
+    },
     NormalWishart.from_degrees_scatter_mean_scale: {
         "degrees": 2.0,
         "scatter": EYE,
@@ -53,7 +60,7 @@ def cases():
     """A constructor, an argument, and a value that it must refuse."""
     for make, arguments in GOOD.items():
         for name, good in arguments.items():
-            if name in ("precision", "scatter") and np.ndim(good) == 2:
+            if name in ("precision", "scatter", "scale") and np.ndim(good) == 2:
                 values = MATRICES
             elif name in ("mean", "gamma"):
                 values = [np.full(np.shape(good), value) for value in (np.nan, np.inf, -np.inf)]

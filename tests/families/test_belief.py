@@ -41,6 +41,11 @@ def log_density(family):
     return family.log_prob(X)
 
 
+def in_rows(family):
+    """The same for each of three rows."""
+    return GammaMarginal(family.broadcast_to((3, *family.batch_shape)))
+
+
 def close(mine, theirs, rtol=1e-13):
     for a, b in zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(a, b, rtol=rtol)
@@ -81,3 +86,90 @@ def test_two_members_are_the_mixture():
         centre = marginal.mean()
         spread = [m.variance() + (m.mean() - centre) ** 2 for m in (first, second)]
         close(marginal.variance(), mixed(*spread))
+
+
+def test_predictive_of_a_point_is_that_of_its_member():
+    point = Point(blocks())
+    with float64_scope():
+        found = point.predictive("rate", in_rows)
+        close(found, in_rows(point.blocks.params["rate"]), rtol=0.0)
+
+
+def test_predictive_of_a_bank_is_the_mixture():
+    """Rows lead in a predictive distribution: weights of blocks meet the last axes."""
+    weights = np.array([[0.3, 0.9], [0.7, 0.1]])  # members, blocks
+    members = blocks(), blocks(shape=(9.0, 1.5))
+    many = bank([0.3, 0.7], *members)
+    many.log_weights["rate"] = np.log(weights)
+    with float64_scope():
+        found = many.predictive("rate", in_rows)
+        each = [in_rows(member.params["rate"]) for member in members]
+        shape = (3, 2)  # rows, blocks
+
+        def mixed(first, second):
+            return weights[0] * first + weights[1] * second
+
+        assert found.mean().shape == shape
+        close(found.mean(), mixed(*(member.mean() for member in each)))
+        close(found.cdf(X), mixed(*(member.cdf(X) for member in each)))
+        centre = found.mean()
+        close(
+            found.variance(),
+            mixed(*(member.variance() + (member.mean() - centre) ** 2 for member in each)),
+        )
+        median = found.quantile(jnp.full(shape, 0.5))
+        close(found.cdf(median), jnp.full(shape, 0.5), rtol=1e-10)
+
+
+def test_draws_of_a_point_are_those_of_its_family(key):
+    point = Point(blocks())
+    with float64_scope():
+        for name, family in point.blocks.params.items():
+            close(point.sample(name, key, 5), family.sample(key, 5), rtol=0.0)
+
+
+def test_draws_of_a_bank_come_from_members_by_their_weights(key):
+    """Members that lie far apart, so that each draw tells where it is from."""
+    weights = np.array([[0.2, 0.9], [0.5, 0.05], [0.3, 0.05]])  # members, blocks
+    centres = np.array([1.0, 10.0, 100.0])
+    members = [
+        Blocks(
+            params={"rate": Gamma.from_shape_rate(np.full(2, 1e4), 1e4 / centre)},
+            counts={"rate": np.zeros(2)},
+        )
+        for centre in centres
+    ]
+    many = bank([1.0, 1.0, 1.0], *members)
+    many.log_weights["rate"] = np.log(weights)
+    num_draws = 4000
+    with float64_scope():
+        drawn = np.asarray(many.sample("rate", key, num_draws))
+    assert drawn.shape == (num_draws, 2)
+    away = np.abs(drawn[..., None] / centres - 1.0)
+    assert away.min(-1).max() < 0.1  # ten standard deviations of a member
+    origin = away.argmin(-1)
+    frequencies = np.stack([(origin == member).mean(0) for member in range(3)])
+    spread = np.sqrt(weights * (1.0 - weights) / num_draws)
+    assert (np.abs(frequencies - weights) < 5.0 * spread).all()
+    # blocks are drawn independently, and so are rows
+    both = ((origin[:, 0] == 1) & (origin[:, 1] == 0)).mean()
+    assert abs(both - 0.45) < 5.0 * np.sqrt(0.45 * 0.55 / num_draws)
+    again = ((origin[1:, 0] == 1) & (origin[:-1, 0] == 1)).mean()
+    assert abs(again - 0.25) < 5.0 * np.sqrt(0.25 * 0.75 / num_draws)
+
+
+def test_draws_of_a_bank_keep_the_parts_of_a_parameter_together(key):
+    """A mean and its precision come from one member."""
+    members = [
+        Blocks(
+            params={"mean": NormalGamma.from_shape_rate_mean_scale(1e4, 1e4 / p, [m], 1e8)},
+            counts={"mean": np.zeros(1)},
+        )
+        for m, p in ((-5.0, 1.0), (5.0, 100.0))
+    ]
+    many = bank([0.5, 0.5], *members)
+    with float64_scope():
+        mean, precision = (np.asarray(part) for part in many.sample("mean", key, 500))
+    assert mean.shape == precision.shape == (500, 1)
+    np.testing.assert_array_equal(mean > 0, precision > 10)
+    assert 0 < (mean > 0).sum() < 500

@@ -14,6 +14,7 @@ from streambayes.families import (
     MixtureMarginal,
     SpreadMarginal,
     StudentMarginal,
+    WeightedDraws,
 )
 
 SHAPE, RATE = np.array([2.5, 30.0, 1e6]), np.array([0.1, 4.0, 2e6])
@@ -100,3 +101,49 @@ def test_mixture():
         assert in_float64(mixture.cdf)(x) == pytest.approx(weights @ reference.cdf(x), rel=1e-10)
     median = in_float64(jax.jit(mixture.quantile))(0.5)
     assert weights @ reference.cdf(median) == pytest.approx(0.5, rel=1e-10)
+
+
+@pytest.fixture
+def draws():
+    """Seven weighted draws of each of two quantities."""
+    rng = np.random.default_rng(8)
+    weights = rng.dirichlet(np.ones(7), 2).T
+    return WeightedDraws(weights, rng.normal([0.0, 50.0], [1.0, 9.0], (7, 2)))
+
+
+def test_moments_of_weighted_draws(draws):
+    means = [np.average(draws.values[:, k], weights=draws.weights[:, k]) for k in range(2)]
+    spread = [
+        np.average((draws.values[:, k] - means[k]) ** 2, weights=draws.weights[:, k])
+        for k in range(2)
+    ]
+    np.testing.assert_allclose(in_float64(draws.mean)(), means, rtol=1e-14)
+    np.testing.assert_allclose(in_float64(draws.variance)(), spread, rtol=1e-13)
+
+
+def test_quantiles_of_weighted_draws_are_draws(draws):
+    """The least draw up to which the weights reach the probability; axes of probabilities lead."""
+    probabilities = np.array([0.0001, 0.05, 0.4, 0.95, 1.0])
+    found = in_float64(jax.jit(draws.quantile))(probabilities[:, None])
+    assert found.shape == (5, 2)
+    for k in range(2):
+        order = np.argsort(draws.values[:, k])
+        reached = np.cumsum(draws.weights[order, k])
+        wanted = [
+            draws.values[order[min(np.searchsorted(reached, p), 6)], k] for p in probabilities
+        ]
+        np.testing.assert_allclose(found[:, k], wanted, rtol=1e-14)
+
+
+def test_distribution_function_of_weighted_draws(draws):
+    at = np.concatenate([draws.values, draws.values - 1e-9, [[-1e9, -1e9], [1e9, 1e9]]])
+    found = in_float64(draws.cdf)(at)
+    wanted = (draws.weights * (draws.values <= at[:, None])).sum(1)
+    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-15)
+
+
+def test_one_draw_is_a_point():
+    draw = WeightedDraws(np.ones((1, 3)), np.array([[2.0, -1.0, 0.0]]))
+    for probability in (0.01, 0.5, 0.99):
+        found = in_float64(jax.jit(draw.quantile))(probability)
+        np.testing.assert_allclose(found, [2.0, -1.0, 0.0], rtol=1e-14, atol=1e-14)

@@ -110,15 +110,15 @@ def states():
 
 def test_evidence_weighs_the_memories(states):
     _, state, _ = states
-    keeps_all, keeps_half = np.exp(state.belief.log_weights["mean and precision"])
+    keeps_all, keeps_half = np.exp(state.belief.log_weights["steady, moving"])
     assert keeps_all[0] > 0.5 > keeps_half[0]
     assert keeps_half[1] > 0.99
 
 
 def test_what_is_shown_is_the_mixture(states):
     learner, state, batch = states
-    weights = np.exp(state.belief.log_weights["mean and precision"])
-    members = state.belief.members.params["mean and precision"]
+    weights = np.exp(state.belief.log_weights["steady, moving"])
+    members = state.belief.members.params["steady, moving"]
     means = np.asarray(members.location) * state.scale.factor + state.scale.shift
     expected = (weights * means).sum(0)
     summary = state.summary()

@@ -31,7 +31,7 @@ def test_retained_rows_tend_to_their_limit(rho):
 def test_population_retains_its_size():
     *_, (_, state, _) = steps(sb.PVB(1000, 0.1), coin(0, 300))
     assert state.retained["x"] == pytest.approx(1000, rel=1e-9)
-    posterior = state.posterior["probability"]
+    posterior = state.posterior["x"]
     assert posterior.alpha + posterior.beta == pytest.approx(1002, rel=1e-9)
 
 
@@ -39,7 +39,7 @@ def test_kl_budget_is_spent_exactly():
     for before, after, info in steps(sb.PowerPrior(kl_budget=0.05), coin(1, 5)):
         if before.num_batches == 0:
             continue
-        previous = before.posterior["probability"]
+        previous = before.posterior["x"]
         tempered = previous.lerp(sb.Beta.from_concentrations(1, 1), info.rho)
         assert tempered.kl(previous) == pytest.approx(0.05, rel=1e-9)
         assert 0 < info.rho < 1
@@ -67,7 +67,7 @@ def test_svi_follows_its_schedule():
         target = 1.0 + total / batch_rows * np.array([heads, batch_rows - heads])
         size = (number + 2.0) ** -0.6
         expected = (1 - size) * expected + size * target
-        posterior = state.posterior["probability"]
+        posterior = state.posterior["x"]
         assert [float(posterior.alpha), float(posterior.beta)] == pytest.approx(expected, rel=1e-12)
 
 
@@ -76,7 +76,7 @@ def test_minibatches_are_small_batches():
     parts = [{"x": whole["x"][start : start + 16]} for start in range(0, 50, 16)]
     *_, (_, by_parts, _) = steps(sb.PVB(200, 0.1), parts)
     *_, (_, at_once, info) = steps(sb.PVB(200, 0.1, minibatch_size=16), [whole])
-    mine, theirs = at_once.posterior["probability"], by_parts.posterior["probability"]
+    mine, theirs = at_once.posterior["x"], by_parts.posterior["x"]
     assert [float(mine.alpha), float(mine.beta)] == pytest.approx(
         [float(theirs.alpha), float(theirs.beta)], rel=1e-13
     )
@@ -87,11 +87,11 @@ def test_fading_to_nothing_is_refused_with_a_sentence():
     learner = sb.StreamLearner(COIN, sb.Fading(0.0))
     batch = {"x": [0, 1, 1]}
     state, _ = learner.step(learner.init(batch), batch)
-    before = state.posterior["probability"]
+    before = state.posterior["x"]
     with pytest.raises(sb.StepError, match="not a distribution") as caught:
         learner.step(state, batch)
     assert caught.value.outcome is sb.Outcome.IMPROPER
-    assert state.posterior["probability"] == before
+    assert state.posterior["x"] == before
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from streambayes.families import (
     Dirichlet,
     Gamma,
     MultivariateNormal,
+    MultivariateNormalGamma,
     Normal,
     NormalGamma,
     NormalWishart,
@@ -41,6 +42,12 @@ MEMBERS = {
     "NormalGamma": NormalGamma.from_shape_rate_mean_scale([0.8, 60.0], 1.0, [0.0, 3.0], 2.0),
     "MultivariateNormal": MultivariateNormal.from_mean_precision(
         [[1.0, -2.0], [0.0, 0.0]], np.stack([SCATTER, 10.0 * np.eye(2)])
+    ),
+    "MultivariateNormalGamma": MultivariateNormalGamma.from_shape_rate_mean_scale(
+        2.5, 0.5, [1.0, -0.5], SCATTER
+    ),
+    "MultivariateNormalGamma, batch": MultivariateNormalGamma.from_shape_rate_mean_scale(
+        [0.8, 60.0], 1.0, [[0.0, 0.0], [3.0, -1.0]], np.stack([SCATTER, 10.0 * np.eye(2)])
     ),
     "NormalWishart": NormalWishart.from_degrees_scatter_mean_scale(
         [2.5, 40.0], SCATTER, [[0.0, 0.0], [2.0, -1.0]], [0.5, 3.0]
@@ -85,6 +92,13 @@ STRATEGIES = {
     ),
     MultivariateNormal: pairs(location, location, log_value, log_value, turn).map(
         lambda p: MultivariateNormal.from_mean_precision(np.stack(p[:2], -1), matrix(*p[2:]))
+    ),
+    MultivariateNormalGamma: pairs(
+        positive, positive, location, location, log_value, log_value, turn
+    ).map(
+        lambda p: MultivariateNormalGamma.from_shape_rate_mean_scale(
+            *p[:2], np.stack(p[2:4], -1), matrix(*p[4:])
+        )
     ),
     NormalWishart: pairs(positive, location, location, log_value, log_value, turn, positive).map(
         lambda p: NormalWishart.from_degrees_scatter_mean_scale(

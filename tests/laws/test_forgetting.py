@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import streambayes as sb
 from streambayes.forgetting import AbstractForgetting
 from streambayes.testing import check_forgetting
-from tests.tables import MODELS, NORMAL, POLICIES
+from tests.tables import EXACT, MODELS, NORMAL, POLICIES, QUICK, SLOW
 
 
 def naturals(state):
@@ -48,7 +48,7 @@ def test_table_is_complete():
     assert {type(policy) for policy in POLICIES} == concrete
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", EXACT)
 @settings(max_examples=8)
 @given(seed=st.integers(0, 2**32 - 1), rho=st.sampled_from([0.05, 0.6, 0.97]))
 def test_power_prior_weights_past_rows(name, seed, rho):
@@ -75,7 +75,7 @@ def test_power_prior_weights_past_rows(name, seed, rho):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", EXACT)
 def test_limits_of_the_power_prior(name):
     model, batches = drawn(name, seed=1)
     forgetful = learned(sb.PowerPrior(0.0), model, batches)
@@ -124,14 +124,34 @@ def test_mhpp_is_hpp_on_each_column_alone():
         assert together.retained[name] == pytest.approx(alone.retained[name], rel=1e-6)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", QUICK)
 @settings(max_examples=6)
 @given(
     seed=st.integers(0, 2**32 - 1),
     policy=st.sampled_from([policy for policy in POLICIES if policy.maximises_bound]),
 )
 def test_steps_stay_proper_and_finite(name, seed, policy):
-    model, batches = drawn(name, seed)
+    check_steps(*drawn(name, seed), policy)
+
+
+@pytest.mark.parametrize("name", SLOW)
+@settings(max_examples=6)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_steps_of_larger_models_stay_proper_and_finite(name, seed):
+    check_steps(*drawn(name, seed, num_rows=15), sb.MHPP())
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [sb.PowerPrior(0.9), sb.PowerPrior(kl_budget=0.2), sb.Fading(0.9), sb.HPP(rho_prior=NORMAL)],
+    ids=repr,
+)
+@pytest.mark.parametrize("name", ["mixture", "regression, independent"])
+def test_other_policies_learn_hidden_variables_and_coupled_blocks_too(name, policy):
+    check_steps(*drawn(name, seed=5, num_rows=15), policy)
+
+
+def check_steps(model, batches, policy):
     learner = sb.StreamLearner(model, policy)
     state = learner.init(batches[0])
     for batch in batches:
@@ -141,6 +161,33 @@ def test_steps_stay_proper_and_finite(name, seed, policy):
         assert all(0.0 <= rho <= 1.0 for rho in shares)
         assert all(np.all(family.is_proper()) for family in state.posterior.values())
         assert info.outcome is sb.Outcome.CONVERGED
+
+
+@pytest.mark.parametrize(
+    "policy", [policy for policy in POLICIES if not policy.maximises_bound], ids=repr
+)
+def test_policies_without_a_bound_need_blocks_that_are_not_coupled(policy):
+    """A damped step towards a population is defined block by block."""
+    refused = set()
+    for name, (model, _) in MODELS.items():
+        try:
+            sb.StreamLearner(model, policy)
+        except ValueError as error:
+            assert "are coupled" in str(error)  # noqa: PT017  # which models raise is what is tested
+            refused.add(name)
+    assert refused == {"regression", "regression, independent", "regression with gaps", "network"}
+
+
+def test_a_population_of_a_mixture_is_retained():
+    """Components share the rows that the posterior stands for."""
+    model, batches = drawn("mixture", seed=3, num_batches=60, num_rows=15)
+    state = learned(sb.PVB(500, 0.2), model, batches)
+    rows = np.asarray(state.belief.summary().counts["component"])
+    per_component = np.asarray(state.belief.summary().counts["x, y"])
+    assert rows == pytest.approx(500, rel=1e-4)
+    np.testing.assert_allclose(per_component.sum(0), 500, rtol=1e-4)
+    means = sorted(state.summary()[f"mean of x | component={k}"].mean for k in range(2))
+    assert means == pytest.approx([-2.0, 3.0], abs=0.3)
 
 
 class TestTheCheckItself:

@@ -17,7 +17,7 @@ def test_posterior_counts_successes_and_failures(draws):
         sb.models.BetaBinomial("x"), sb.SVB(), prior=sb.Beta.from_concentrations(2.5, 0.5)
     )
     state, _ = learner.step(learner.init(draws), draws)
-    posterior = state.posterior["probability"]
+    posterior = state.posterior["x"]
     assert posterior.alpha == pytest.approx(2.5 + 5, rel=1e-14)
     assert posterior.beta == pytest.approx(0.5 + 3, rel=1e-14)
 
@@ -57,3 +57,17 @@ def test_more_successes_than_trials_is_refused():
     learner = sb.StreamLearner(sb.models.BetaBinomial("k", trials="n"), sb.SVB())
     with pytest.raises(ValueError, match=r"column 'k', row 1: 4 successes in 3 trials"):
         learner.init({"k": [1, 4], "n": [3, 3]})
+
+
+def test_a_row_with_a_missing_cell_is_left_out():
+    """Successes without trials, or trials without successes, say nothing."""
+    gaps = {"k": [3, np.nan, 2, np.nan], "n": [9, 5, np.nan, np.nan]}
+    learner = sb.StreamLearner(sb.models.BetaBinomial("k", trials="n"), sb.SVB())
+    state, info = learner.step(learner.init(gaps), gaps)
+    whole, other = learner.step(learner.init({"k": [3], "n": [9]}), {"k": [3], "n": [9]})
+    assert state.posterior["k"] == whole.posterior["k"]
+    assert info.bound == pytest.approx(other.bound, rel=1e-14)
+    assert (state.retained, state.rows_seen) == ({"k": 9.0}, 9.0)
+    density = learner.log_predictive(state, gaps)
+    assert density[0] == pytest.approx(stats.betabinom.logpmf(3, 9, 4, 7), rel=1e-11)
+    np.testing.assert_array_equal(density[1:], 0.0)

@@ -14,7 +14,7 @@ def test_posterior_counts_occurrences():
         model, sb.SVB(), prior=sb.Dirichlet.from_concentration([0.5, 1.0, 2.0])
     )
     state, _ = learner.step(learner.init(batch), batch)
-    concentration = state.posterior["probabilities"].concentration
+    concentration = state.posterior["colour"].concentration
     np.testing.assert_allclose(concentration, [2.5, 1.0, 5.0], rtol=1e-14)
     expected = np.log(concentration / concentration.sum())
     rows = {"colour": ["red", "green", "blue"]}

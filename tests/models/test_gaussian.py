@@ -28,7 +28,7 @@ def test_posterior_of_independent_columns_in_users_units(rows, scale):
     prior = sb.NormalGamma.from_shape_rate_mean_scale(1.5, 2.0, [40.0, 1.0], [0.3, 2.0])
     learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.SVB(), prior=prior, scale=scale)
     state, _ = learner.step(learner.init(rows), rows)
-    posterior = state.posterior["mean and precision"]
+    posterior = state.posterior["x, y"]
     for place, (mean, kappa) in enumerate([(40.0, 0.3), (1.0, 2.0)]):
         x = rows[:, place]
         shape, rate, location, strength = textbook(x, 1.5, 2.0, mean, kappa)
@@ -58,7 +58,7 @@ def test_default_prior_is_on_the_scaled_column(rows):
     learner = sb.StreamLearner(sb.models.Gaussian("x"), sb.SVB())
     state = learner.init(rows[:, 0])
     centre, width = rows[:, 0].mean(), rows[:, 0].std()
-    prior = state.posterior["mean and precision"]
+    prior = state.posterior["x"]
     found = (prior.location[0], prior.precision.shape[0], prior.precision.rate[0], prior.scale[0])
     assert found == pytest.approx((centre, 1.0, width**2, 1.0), rel=1e-12)
 
@@ -68,7 +68,7 @@ def test_multivariate_posterior_and_predictive(rows):
     prior = sb.NormalWishart.from_degrees_scatter_mean_scale(4.0, scatter, [45.0, 0.0], 0.5)
     learner = sb.StreamLearner(sb.models.MultivariateGaussian(["x", "y"]), sb.SVB(), prior=prior)
     state, _ = learner.step(learner.init(rows), rows)
-    posterior = state.posterior["mean and precision"]
+    posterior = state.posterior["x, y"]
     n, centre = len(rows), rows.mean(0)
     kappa, degrees = 0.5 + n, 4.0 + n
     gap = centre - np.array([45.0, 0.0])

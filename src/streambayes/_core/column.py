@@ -7,13 +7,15 @@ import numpy as np
 
 from streambayes._core.pytree import definition
 
-__all__ = ["BINARY", "CATEGORY", "CONTINUOUS", "COUNT", "Column"]
+__all__ = ["BINARY", "CATEGORY", "CONTINUOUS", "COUNT", "POSITIVE", "Column"]
 
 CONTINUOUS, BINARY, COUNT, CATEGORY = "continuous", "binary", "count", "category"
+POSITIVE = "positive"
 _WANTED = {
     CONTINUOUS: "a finite number",
     BINARY: "0 or 1",
     COUNT: "a whole number of at least 0",
+    POSITIVE: "a finite number of at least 0",
 }
 
 
@@ -25,12 +27,17 @@ class Column:
     kind: str = CONTINUOUS
     categories: tuple[str | int, ...] = ()
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether its values have units, which the library takes from the data."""
+        return self.kind in (CONTINUOUS, POSITIVE)
+
     def encode(self, values: Any) -> np.ndarray:
-        """Float64 numbers, categories as positions; ``ValueError`` names column, row and value."""
-        if np.ma.is_masked(values):
-            row = int(np.argmax(np.ma.getmaskarray(values)))
-            message = f"column {self.name!r}, row {row}: the value is masked"
-            raise ValueError(message)
+        """Float64 numbers, categories as positions, NaN for missing cells.
+
+        NaN, None and masked cells are missing; ``ValueError`` names column, row and value of others
+        that do not fit.
+        """
         try:
             array = np.asarray(values)
         except ValueError:
@@ -39,24 +46,41 @@ class Column:
         if array.ndim != 1:
             message = f"column {self.name!r} must have one dimension, got shape {array.shape}"
             raise ValueError(message)
-        return self._positions(array) if self.kind == CATEGORY else self._numbers(array)
+        masked = np.ma.getmaskarray(values) if np.ma.is_masked(values) else None
+        if self.kind == CATEGORY:
+            return self._positions(array, masked)
+        return self._numbers(array, masked)
 
-    def _numbers(self, array: np.ndarray) -> np.ndarray:
+    def decode(self, numbers: np.ndarray) -> np.ndarray:
+        """Values as a batch has them: the inverse of ``encode``."""
+        if self.kind == CATEGORY:
+            categories: np.ndarray = np.array(self.categories)
+            numbers = categories[numbers.astype(int)]
+        elif not self.is_measured:
+            numbers = numbers.astype(int)
+        return numbers
+
+    def _numbers(self, array: np.ndarray, masked: np.ndarray | None) -> np.ndarray:
         if array.dtype.kind not in "biuf":
             array = self._from_objects(array)
-        numbers = array.astype(np.float64, copy=False)
+        numbers = array.astype(np.float64, copy=masked is not None)
+        if masked is not None:
+            numbers[masked] = np.nan
         if self.kind == BINARY:
             good = (numbers == 0) | (numbers == 1)
         elif self.kind == COUNT:
             good = (numbers >= 0) & (numbers == np.floor(numbers)) & np.isfinite(numbers)
+        elif self.kind == POSITIVE:
+            good = (numbers >= 0) & np.isfinite(numbers)
         else:
             good = np.isfinite(numbers)
+        good |= np.isnan(numbers)
         if not good.all():
             self._refuse(array, int(np.argmin(good)), _WANTED[self.kind])
         return numbers
 
     def _from_objects(self, array: np.ndarray) -> np.ndarray:
-        """Numbers of a nullable column of a frame; None reads as NaN."""
+        """Numbers of a nullable column of a frame."""
         if array.dtype.kind != "O":
             message = f"column {self.name!r} must hold numbers, got dtype {array.dtype}"
             raise ValueError(message)
@@ -65,15 +89,20 @@ class Column:
             try:
                 if isinstance(value, str | bytes):
                     self._refuse(array, row, _WANTED[self.kind])
-                numbers[row] = np.nan if value is None else float(value)
+                numbers[row] = np.nan if _is_missing(value) else float(value)
             except (TypeError, OverflowError):
                 self._refuse(array, row, _WANTED[self.kind])
         return numbers
 
-    def _positions(self, array: np.ndarray) -> np.ndarray:
-        positions = {category: place for place, category in enumerate(self.categories)}
+    def _positions(self, array: np.ndarray, masked: np.ndarray | None) -> np.ndarray:
+        positions: dict[Any, float] = {
+            category: float(place) for place, category in enumerate(self.categories)
+        }
         encoded = np.empty(len(array))
         for row, value in enumerate(array.tolist()):
+            if _is_missing(value) or (masked is not None and masked[row]):
+                encoded[row] = np.nan
+                continue
             known = isinstance(value, Hashable) and value in positions
             if not known:
                 first = ", ".join(repr(category) for category in self.categories[:10])
@@ -86,3 +115,13 @@ class Column:
         value = array[row].item() if isinstance(array[row], np.generic) else array[row]
         message = f"column {self.name!r}, row {row}: expected {wanted}, got {value!r}"
         raise ValueError(message)
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT and a frame's own null, which is equal to nothing, itself included."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except (TypeError, ValueError):  # pandas' null has no truth value
+        return type(value).__name__ == "NAType"

@@ -1,11 +1,11 @@
 """Cholesky factors of small symmetric matrices in plain operations, safe in large batches.
 
-XLA's batched Cholesky can deadlock the CPU thread pool when two of them share a program; these loops
-over columns cannot. The only place where a pivot is ever lifted.
+XLA's batched Cholesky can deadlock the CPU thread pool when two of them share a program; this loop
+over columns cannot. The only place where a pivot is ever lifted. A factor comes with its inverse, so
+that everything after it is a product; unrolled loops would take seconds to compile.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from jax import Array
 from streambayes._core.precision import compiled
 
 __all__ = [
+    "Factor",
     "cholesky",
     "is_positive_definite",
     "log_det",
@@ -24,14 +25,23 @@ __all__ = [
     "square_norm",
 ]
 
-Carry = TypeVar("Carry")
-_UNROLLED = 8
 _EPSILON, _TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
+class Factor(NamedTuple):
+    r"""Lower $L$ with $LL^\top$ the matrix, and $L^{-1}$, both of shape (..., d, d)."""
+
+    lower: Array
+    inverse: Array
+
+    def scaled(self, weight: Array) -> "Factor":
+        """The factor of the matrix times the square of a weight."""
+        return Factor(weight * self.lower, self.inverse / weight)
+
+
 @compiled
-def cholesky(matrix: Array) -> Array:
-    r"""Lower $L$ with $LL^\top$ = matrix, shape (..., d, d).
+def cholesky(matrix: Array) -> Factor:
+    r"""The factor of a matrix of shape (..., d, d).
 
     A pivot that rounding has pushed below $\varepsilon$ times its diagonal entry is lifted to it.
     """
@@ -48,69 +58,53 @@ def is_positive_definite(matrix: Array) -> Array:
     return smallest > 0
 
 
-def log_det(factor: Array) -> Array:
-    """Log-determinant of the matrix whose Cholesky factor is given."""
-    return 2.0 * jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)).sum(-1)
+def log_det(factor: Factor) -> Array:
+    """Log-determinant of the matrix whose factor is given."""
+    return 2.0 * jnp.log(jnp.diagonal(factor.lower, axis1=-2, axis2=-1)).sum(-1)
 
 
-@compiled
-def solve_lower(factor: Array, right: Array) -> Array:
-    r"""$L^{-1} B$ for lower $L$ of shape (..., d, d) and $B$ of shape (..., d, k)."""
-    size = factor.shape[-1]
-    shape = jnp.broadcast_shapes(factor.shape[:-2], right.shape[:-2])
-    factor = jnp.broadcast_to(factor, (*shape, size, size))
-    right = jnp.broadcast_to(right, (*shape, *right.shape[-2:]))
-
-    def row(i: Array | int, solved: Array) -> Array:
-        known = jnp.take(factor, i, axis=-2)  # entries from i on meet rows that are still zero
-        value = jnp.take(right, i, axis=-2) - (known[..., :, None] * solved).sum(-2)
-        value = value / jnp.take(known, i, axis=-1)[..., None]
-        return jnp.where((jnp.arange(size) == i)[:, None], value[..., None, :], solved)
-
-    return _loop(size, row, jnp.zeros_like(right))
+def solve_lower(factor: Factor, right: Array) -> Array:
+    r"""$L^{-1} B$ for $B$ of shape (..., d, k)."""
+    return factor.inverse @ right
 
 
-def solve_lower_transposed(factor: Array, right: Array) -> Array:
-    r"""$L^{-\top} B$ for lower $L$."""
-    # L^T is lower triangular once rows and columns are reversed
-    flipped = jnp.swapaxes(factor, -1, -2)[..., ::-1, ::-1]
-    return solve_lower(flipped, right[..., ::-1, :])[..., ::-1, :]
+def solve_lower_transposed(factor: Factor, right: Array) -> Array:
+    r"""$L^{-\top} B$."""
+    return jnp.swapaxes(factor.inverse, -1, -2) @ right
 
 
-def solve(factor: Array, right: Array) -> Array:
-    r"""$(LL^\top)^{-1} B$ for the Cholesky factor $L$."""
+def solve(factor: Factor, right: Array) -> Array:
+    r"""$(LL^\top)^{-1} B$."""
     return solve_lower_transposed(factor, solve_lower(factor, right))
 
 
-def square_norm(vector: Array, factor: Array) -> Array:
-    r"""$v^\top LL^\top v \ge 0$ for the Cholesky factor $L$, shape (...)."""
-    return jnp.square((vector[..., :, None] * factor).sum(-2)).sum(-1)
+def square_norm(vector: Array, factor: Factor) -> Array:
+    r"""$v^\top LL^\top v \ge 0$, shape (...)."""
+    return jnp.square((vector[..., :, None] * factor.lower).sum(-2)).sum(-1)
 
 
-def _factor(matrix: Array, floor: Array) -> tuple[Array, Array]:
+def _factor(matrix: Array, floor: Array) -> tuple[Factor, Array]:
     size = matrix.shape[-1]
     positions = jnp.arange(size)
 
-    def column(j: Array | int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        rest, factor, smallest = carry
+    def column(j: Any, carry: tuple[Array, Array, Array, Array]) -> Any:
+        rest, lower, inverse, smallest = carry
         values = jnp.take(rest, j, axis=-1)
         pivot = jnp.take(values, j, axis=-1)
-        root = jnp.sqrt(jnp.maximum(pivot, jnp.take(floor, j, axis=-1)))
-        values = jnp.where(positions > j, values / root[..., None], 0.0)
-        values = jnp.where(positions == j, root[..., None], values)
-        factor = jnp.where(positions == j, values[..., :, None], factor)
+        root = jnp.sqrt(jnp.maximum(pivot, jnp.take(floor, j, axis=-1)))[..., None]
+        values = jnp.where(positions > j, values / root, jnp.where(positions == j, root, 0.0))
         rest = rest - values[..., :, None] * values[..., None, :]
-        return rest, factor, jnp.minimum(smallest, pivot)
+        # row j of L^-1, from the rows above it: L has all of its row j left of the diagonal
+        known = (jnp.take(lower, j, axis=-2)[..., :, None] * inverse).sum(-2)
+        row = (jnp.where(positions == j, 1.0, 0.0) - known) / root
+        lower = jnp.where(positions == j, values[..., :, None], lower)
+        inverse = jnp.where((positions == j)[:, None], row[..., None, :], inverse)
+        return rest, lower, inverse, jnp.minimum(smallest, pivot)
 
-    start = (matrix, jnp.zeros_like(matrix), jnp.full(matrix.shape[:-2], jnp.inf, matrix.dtype))
-    _, factor, smallest = _loop(size, column, start)
-    return factor, smallest
-
-
-def _loop(size: int, body: Callable[[Any, Carry], Carry], start: Carry) -> Carry:
-    if size <= _UNROLLED:
-        for i in range(size):
-            start = body(i, start)
-        return start
-    carry: Carry = jax.lax.fori_loop(0, size, body, start)
-    return carry
+    zero = jnp.zeros_like(matrix)
+    start = (matrix, zero, zero, jnp.full(matrix.shape[:-2], jnp.inf, matrix.dtype))
+    if size == 1:
+        _, lower, inverse, smallest = column(0, start)
+    else:
+        _, lower, inverse, smallest = jax.lax.fori_loop(0, size, column, start)
+    return Factor(lower, inverse), smallest

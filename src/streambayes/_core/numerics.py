@@ -225,14 +225,12 @@ def _deviance_drop(x: Array, d: Array, y: Array, shift: Array | float) -> Array:
 
 def _stirling_bregman(x: Array, d: Array, y: Array) -> Array:
     large = jnp.minimum(x, y) >= _SHIFT
-    series = _series_bregman(
-        *(jnp.where(large, v, w) for v, w in ((x, _SHIFT), (d, 0.0), (y, _SHIFT)))
-    )
+    top = (x + _SHIFT, d, y + _SHIFT)
+    series = _series_bregman(*(jnp.where(large, v, w) for v, w in zip((x, d, y), top, strict=True)))
     # below, N steps up: the trapezoidal sum of the gaps between x and x + N less their integral
     gaps = _gap(*_stairs(x, d, y))
-    top = (x + _SHIFT, d, y + _SHIFT)
     total = gaps.sum(-1) - 0.5 * gaps[..., 0] + 0.5 * _gap(*top)
-    stepped = total - _deviance_drop(x, d, y, _SHIFT) + _series_bregman(*top)
+    stepped = total - _deviance_drop(x, d, y, _SHIFT) + series
     return jnp.where(large, series, stepped)
 
 

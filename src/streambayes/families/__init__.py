@@ -10,16 +10,21 @@ from streambayes.families._dirichlet import Dirichlet
 from streambayes.families._gamma import Gamma
 from streambayes.families._marginal import (
     AbstractMarginal,
+    AbstractPredictive,
     BetaMarginal,
     GammaMarginal,
     MixtureMarginal,
+    NormalMarginal,
     SpreadMarginal,
     StudentMarginal,
+    WeightedDraws,
 )
 from streambayes.families._multivariate_normal import MultivariateNormal
+from streambayes.families._multivariate_normal_gamma import MultivariateNormalGamma
 from streambayes.families._normal import Normal
 from streambayes.families._normal_gamma import MeanPrecision, NormalGamma
 from streambayes.families._normal_wishart import NormalWishart
+from streambayes.families._predictive import Lomax, NegativeBinomial, NoisyNormal
 from streambayes.families._rho import AbstractRho
 from streambayes.families._truncated_exponential import TruncatedExponential
 from streambayes.families._truncated_normal import TruncatedNormal
@@ -28,6 +33,7 @@ __all__ = [
     "AbstractBelief",
     "AbstractFamily",
     "AbstractMarginal",
+    "AbstractPredictive",
     "AbstractRho",
     "Bank",
     "Beta",
@@ -37,17 +43,23 @@ __all__ = [
     "Dirichlet",
     "Gamma",
     "GammaMarginal",
+    "Lomax",
     "MeanPrecision",
     "MixtureMarginal",
     "MultivariateNormal",
+    "MultivariateNormalGamma",
+    "NegativeBinomial",
+    "NoisyNormal",
     "Normal",
     "NormalGamma",
+    "NormalMarginal",
     "NormalWishart",
     "Point",
     "SpreadMarginal",
     "StudentMarginal",
     "TruncatedExponential",
     "TruncatedNormal",
+    "WeightedDraws",
     "as_real",
     "check_finite",
     "check_positive",

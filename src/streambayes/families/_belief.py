@@ -35,7 +35,15 @@ class AbstractBelief(abc.ABC):
 
     @abc.abstractmethod
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
-        """Marginal of a parameter of one block."""
+        """Marginal of a parameter of one block; its last axes may be those of the parameter."""
+
+    @abc.abstractmethod
+    def predictive(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
+        """Distribution of a value to come; its first axes may be those of rows."""
+
+    @abc.abstractmethod
+    def sample(self, name: str, key: Array, num_samples: int) -> Any:
+        """Independent draws of one entry's parameters; the sample axis leads."""
 
 
 @final
@@ -56,6 +64,12 @@ class Point(AbstractBelief):
 
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         return of(self.blocks.params[name])
+
+    def predictive(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
+        return of(self.blocks.params[name])
+
+    def sample(self, name: str, key: Array, num_samples: int) -> Any:
+        return self.blocks.params[name].sample(key, num_samples)
 
 
 @final
@@ -90,10 +104,7 @@ class Bank(AbstractBelief):
 
     def log_mean(self, name: str, log_density: Callable[[Any], Array]) -> Array:
         values = jax.vmap(log_density)(self.members.params[name])
-        log_weights = self.log_weights[name]
-        extra = values.ndim - log_weights.ndim
-        shape = log_weights.shape[:1] + (1,) * extra + log_weights.shape[1:]
-        return jax.nn.logsumexp(values + log_weights.reshape(shape), axis=0)
+        return jax.nn.logsumexp(values + self._log_weights_after_rows(name, values.ndim), axis=0)
 
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         members = jax.vmap(of)(self.members.params[name])
@@ -102,6 +113,36 @@ class Bank(AbstractBelief):
         return MixtureMarginal(
             weights=weights.reshape(weights.shape + (1,) * extra), members=members
         )
+
+    def predictive(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
+        members = jax.vmap(of)(self.members.params[name])
+        shape = jax.vmap(lambda member: member.mean())(members).shape
+        weights = jnp.exp(self._log_weights_after_rows(name, len(shape)))
+        return MixtureMarginal(weights=jnp.broadcast_to(weights, shape), members=members)
+
+    def sample(self, name: str, key: Array, num_samples: int) -> Any:
+        choice, draws = jax.random.split(key)
+        members, log_weights = self.members.params[name], self.log_weights[name]
+        drawn = jax.vmap(lambda each, k: each.sample(k, num_samples))(
+            members, jax.random.split(draws, log_weights.shape[0])
+        )
+        chosen = jax.random.categorical(
+            choice, log_weights, axis=0, shape=(num_samples, *log_weights.shape[1:])
+        )
+
+        def pick(leaf: Array) -> Array:
+            index = chosen.reshape(
+                1, *chosen.shape, *(1 for _ in range(leaf.ndim - chosen.ndim - 1))
+            )
+            return jnp.take_along_axis(leaf, index, axis=0)[0]
+
+        return jax.tree.map(pick, drawn)
+
+    def _log_weights_after_rows(self, name: str, ndim: int) -> Array:
+        """Weights of members against values with axes of rows between members and blocks."""
+        weights = self.log_weights[name]
+        rows = (1,) * (ndim - weights.ndim)
+        return weights.reshape(weights.shape[:1] + rows + weights.shape[1:])
 
     def _events(self, name: str) -> tuple[int, ...]:
         return tuple(self.members.params[name].natural.values())

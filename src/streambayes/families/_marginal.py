@@ -1,6 +1,7 @@
-"""Marginals of single named parameters: what a person is shown of a posterior."""
+"""Distributions of single quantities: what a person is shown of parameters and of values to come."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, Self, final
 
 import jax
@@ -8,18 +9,21 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import betainc, gammainc, gammaln, ndtr
 
-from streambayes._core.numerics import log_gamma_ratio
+from streambayes._core.numerics import HALF_LOG_TWO_PI, log_gamma_ratio
 from streambayes._core.pytree import pytree
 from streambayes.families._beta import Beta
 from streambayes.families._gamma import Gamma
 
 __all__ = [
     "AbstractMarginal",
+    "AbstractPredictive",
     "BetaMarginal",
     "GammaMarginal",
     "MixtureMarginal",
+    "NormalMarginal",
     "SpreadMarginal",
     "StudentMarginal",
+    "WeightedDraws",
 ]
 
 
@@ -48,7 +52,7 @@ class AbstractMarginal(abc.ABC):
 
     @final
     def quantile(self, probability: Any) -> Array:
-        """Where the distribution function reaches ``probability``, by bisection.
+        """The least point where the distribution function reaches ``probability``, by bisection.
 
         Axes of ``probability`` before those of the batch lead.
         """
@@ -63,9 +67,18 @@ class AbstractMarginal(abc.ABC):
             short = self.cdf(middle) < probability
             return jnp.where(short, middle, below), jnp.where(short, above, middle)
 
-        below, above = jax.lax.fori_loop(0, 200, halve, (low, high))
-        quantile: Array = 0.5 * (below + above)
+        quantile: Array
+        # the upper end: at a jump, the function reaches the probability there and not below
+        _, quantile = jax.lax.fori_loop(0, 200, halve, (low, high))
         return quantile
+
+
+class AbstractPredictive(AbstractMarginal):
+    """What a value to come is drawn from: a marginal that values can be scored with."""
+
+    @abc.abstractmethod
+    def log_prob(self, x: Array) -> Array:
+        """Log density, or log mass of a count; axes of ``x`` before those of the batch lead."""
 
 
 @final
@@ -114,8 +127,40 @@ class GammaMarginal(AbstractMarginal):
 
 @final
 @pytree
-class StudentMarginal(AbstractMarginal):
-    """A mean whose precision is uncertain: Student-t with location and scale."""
+class NormalMarginal(AbstractPredictive):
+    """A quantity with a normal distribution; ``scale`` is its standard deviation."""
+
+    location: Array
+    scale: Array
+
+    def moved(self, shift: Any, factor: Any) -> Self:
+        r"""The distribution of $s + f x$."""
+        return type(self)(shift + factor * self.location, factor * self.scale)
+
+    def mean(self) -> Array:
+        return self.location
+
+    def variance(self) -> Array:
+        return jnp.square(self.scale)
+
+    def deviation(self) -> Array:
+        return self.scale
+
+    def cdf(self, x: Array) -> Array:
+        return ndtr((x - self.location) / self.scale)
+
+    def bracket(self) -> tuple[Array, Array]:
+        return self.location - 40.0 * self.scale, self.location + 40.0 * self.scale
+
+    def log_prob(self, x: Array) -> Array:
+        distance = jnp.square((x - self.location) / self.scale)
+        return -0.5 * distance - jnp.log(self.scale) - HALF_LOG_TWO_PI
+
+
+@final
+@pytree
+class StudentMarginal(AbstractPredictive):
+    """A mean whose precision is uncertain, or a value to come around it: Student-t."""
 
     degrees: Array
     location: Array
@@ -150,6 +195,13 @@ class StudentMarginal(AbstractMarginal):
         # beyond this many scales lies less than 1e-12 of the mass, at one degree of freedom too
         reach = self.scale * jnp.exp(28.0 / jnp.clip(self.degrees, 0.5, 10.0)) * 10.0
         return self.location - reach, self.location + reach
+
+    def log_prob(self, x: Array) -> Array:
+        t = (x - self.location) / self.scale
+        half = 0.5 * self.degrees
+        constant = log_gamma_ratio(half, jnp.asarray(0.5)) - 0.5 * jnp.log(jnp.pi * self.degrees)
+        tail = (half + 0.5) * jnp.log1p(t * t / self.degrees)
+        return constant - jnp.log(self.scale) - tail
 
 
 @final
@@ -212,12 +264,14 @@ class MixtureMarginal(AbstractMarginal):
     members: AbstractMarginal
 
     def mean(self) -> Array:
-        return (self.weights * self.members.mean()).sum(0)
+        return self._average(self._of_each(lambda member: member.mean()))
 
     def variance(self) -> Array:
         centre = self.mean()
-        spread = self.members.variance() + jnp.square(self.members.mean() - centre)
-        return (self.weights * spread).sum(0)
+        spread = self._average(
+            self._of_each(lambda member: member.variance() + jnp.square(member.mean() - centre))
+        )
+        return jnp.where(jnp.isinf(centre), jnp.inf, spread)
 
     def cdf(self, x: Array) -> Array:
         weighted: Array = jax.vmap(lambda weight, member: weight * member.cdf(x))(
@@ -226,5 +280,39 @@ class MixtureMarginal(AbstractMarginal):
         return weighted.sum(0)
 
     def bracket(self) -> tuple[Array, Array]:
-        low, high = self.members.bracket()
+        low, high = self._of_each(lambda member: member.bracket())
         return low.min(0), high.max(0)
+
+    def _average(self, values: Array) -> Array:
+        # a member without weight may have no mean
+        return jnp.where(self.weights > 0.0, self.weights * values, 0.0).sum(0)
+
+    def _of_each(self, function: Callable[[AbstractMarginal], Any]) -> Any:
+        # one by one: what has fewer axes than the rest broadcasts within a member, not across them
+        return jax.vmap(function)(self.members)
+
+
+@final
+@pytree
+class WeightedDraws(AbstractMarginal):
+    """Draws with weights that sum to one over the first axis, where nothing is in closed form."""
+
+    weights: Array
+    values: Array
+
+    def mean(self) -> Array:
+        return (self.weights * self.values).sum(0)
+
+    def variance(self) -> Array:
+        return (self.weights * jnp.square(self.values - self.mean())).sum(0)
+
+    def cdf(self, x: Array) -> Array:
+        extra = jnp.ndim(x) - (self.values.ndim - 1)
+        axes = tuple(range(1, 1 + extra))
+        values, weights = (jnp.expand_dims(part, axes) for part in (self.values, self.weights))
+        # rounding must not leave the last draw short of one
+        return jnp.minimum(jnp.where(values <= x, weights, 0.0).sum(0) * (1.0 + 1e-12), 1.0)
+
+    def bracket(self) -> tuple[Array, Array]:
+        low, high = self.values.min(0), self.values.max(0)
+        return low - (high - low) - 1.0, high

@@ -42,12 +42,9 @@ class MultivariateNormal(AbstractFamily):
         mean, precision = on_one_batch(
             "MultivariateNormal", mean=(mean, 1), precision=(precision, 2)
         )
-        check_finite("MultivariateNormal", "mean", mean)
-        check_positive_definite("MultivariateNormal", "precision", precision)
-        check_size("MultivariateNormal", "precision", precision, mean.shape[-1])
+        _check(mean, precision)
         precision = symmetric(precision)
-        product = (precision * mean[..., None, :]).sum(-1)
-        return cls(precision_mean=product, negative_half_precision=-0.5 * precision)
+        return cls(precision_mean=times(precision, mean), negative_half_precision=-0.5 * precision)
 
     @property
     def precision(self) -> Array:
@@ -61,6 +58,32 @@ class MultivariateNormal(AbstractFamily):
     def covariance(self) -> Array:
         """$P^{-1}$."""
         return linalg.solve(self._factor(), jnp.eye(self.precision_mean.shape[-1]))
+
+    def rescaled(self, matrix: Any, inverse: Any, offset: Any) -> Self:
+        r"""The distribution of $Tx + t$: the same belief in other units.
+
+        Args:
+            matrix: $T$, shape (\*batch, d, d).
+            inverse: $T^{-1}$, which a caller often knows exactly.
+            offset: $t$, shape (\*batch, d).
+        """
+        matrix, inverse, offset, product, precision = on_one_batch(
+            "MultivariateNormal",
+            matrix=(matrix, 2),
+            inverse=(inverse, 2),
+            offset=(offset, 1),
+            precision_mean=(self.precision_mean, 1),
+            precision=(self.precision, 2),
+        )
+        check_size("MultivariateNormal", "matrix", matrix, product.shape[-1])
+        check_size("MultivariateNormal", "inverse", inverse, product.shape[-1])
+        # P'm' = T^-T Pm + P't, without the mean
+        product, precision = congruent(product, precision, inverse)
+        _check(times(matrix, self.mean()) + offset, precision)
+        return type(self)(
+            precision_mean=product + times(precision, offset),
+            negative_half_precision=-0.5 * precision,
+        )
 
     def log_normalizer(self) -> Array:
         factor = self._factor()
@@ -106,8 +129,14 @@ class MultivariateNormal(AbstractFamily):
         # P = L L^T: x = m + L^-T e has covariance P^-1
         return self.mean() + linalg.solve_lower_transposed(self._factor(), noise[..., None])[..., 0]
 
-    def _factor(self) -> Array:
+    def _factor(self) -> linalg.Factor:
         return linalg.cholesky(self.precision)
+
+
+def _check(mean: Any, precision: Any) -> None:
+    check_finite("MultivariateNormal", "mean", mean)
+    check_positive_definite("MultivariateNormal", "precision", precision)
+    check_size("MultivariateNormal", "precision", precision, mean.shape[-1])
 
 
 def outer(vector: Array) -> Array:
@@ -120,7 +149,18 @@ def symmetric(matrix: Array) -> Array:
     return 0.5 * (matrix + jnp.swapaxes(matrix, -1, -2))
 
 
-def matrix_excess(factor: Array, gap: Array, other: Array) -> Array:
+def times(matrix: Array, vector: Array) -> Array:
+    """$Mv$."""
+    return (matrix * vector[..., None, :]).sum(-1)
+
+
+def congruent(vector: Array, matrix: Array, basis: Array) -> tuple[Array, Array]:
+    r"""$A^\top v$ and $A^\top M A$ for the matrix $A$ and a symmetric $M$."""
+    turned = jnp.swapaxes(basis, -1, -2)
+    return times(turned, vector), symmetric(turned @ matrix @ basis)
+
+
+def matrix_excess(factor: linalg.Factor, gap: Array, other: linalg.Factor) -> Array:
     r"""$\mathrm{tr}(M) - d - \ln|M| \ge 0$ for $M = L^{-1} Q L^{-\top}$, $Q = RR^\top$.
 
     Args:
@@ -130,7 +170,7 @@ def matrix_excess(factor: Array, gap: Array, other: Array) -> Array:
     """
     half = linalg.solve_lower(factor, gap)
     white = linalg.solve_lower(factor, jnp.swapaxes(half, -1, -2))
-    trace = jnp.square(linalg.solve_lower(factor, other)).sum((-1, -2))
+    trace = jnp.square(linalg.solve_lower(factor, other.lower)).sum((-1, -2))
     return identity_excess(white, trace, linalg.log_det(other) - linalg.log_det(factor))
 
 
@@ -141,6 +181,6 @@ def identity_excess(white: Array, trace: Array, log_det: Array) -> Array:
     white = jnp.where(near[..., None, None], white, 0.0)
     root = linalg.cholesky(white + jnp.eye(size))
     # the pivots of I + E, as 1 + e_j: sum of e_j - ln(1 + e_j) plus what the off-diagonal takes away
-    below = jnp.square(jnp.tril(root, -1)).sum(-1)
+    below = jnp.square(jnp.tril(root.lower, -1)).sum(-1)
     pivots = jnp.diagonal(white, axis1=-2, axis2=-1) - below
     return jnp.where(near, (numerics.excess(pivots) + below).sum(-1), trace - size - log_det)

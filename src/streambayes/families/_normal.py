@@ -47,6 +47,12 @@ class Normal(AbstractFamily):
         """$m$."""
         return self.precision_mean / self.precision
 
+    def rescaled(self, shift: Any, factor: Any) -> Self:
+        r"""The distribution of $s + f x$."""
+        return type(self).from_mean_precision(
+            shift + factor * self.mean(), self.precision / factor**2
+        )
+
     def log_normalizer(self) -> Array:
         return 0.5 * (self.precision_mean * self.mean() - jnp.log(self.precision))
 

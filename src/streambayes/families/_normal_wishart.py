@@ -165,7 +165,9 @@ class NormalWishart(AbstractFamily):
         ratio = (self.degrees / other.degrees)[..., None, None]
         fewer = ((self.degrees - other.degrees) / other.degrees)[..., None, None]
         gap = other.scatter - self.scatter + fewer * other.scatter
-        means = 0.5 * other.degrees * matrix_excess(factor, gap, jnp.sqrt(ratio) * other_factor)
+        means = (
+            0.5 * other.degrees * matrix_excess(factor, gap, other_factor.scaled(jnp.sqrt(ratio)))
+        )
         halves, other_halves = self._half_degrees(), other._half_degrees()
         shapes = (
             0.5 * numerics.ratio_excess(halves, other_halves)
@@ -200,7 +202,7 @@ class NormalWishart(AbstractFamily):
         factor, root = linalg.cholesky(self.scatter), linalg.cholesky(precision)
         log_det = linalg.log_det(root)
         # Lambda against its mean nu V^-1: M = L^T Lambda L / nu, V = L L^T
-        half = (factor[..., :, :, None] * root[..., :, None, :]).sum(-3)
+        half = (factor.lower[..., :, :, None] * root.lower[..., :, None, :]).sum(-3)
         moved = (half[..., :, None, :] * half[..., None, :, :]).sum(-1)
         degrees = self.degrees[..., None, None]
         white = moved / degrees - jnp.eye(size)

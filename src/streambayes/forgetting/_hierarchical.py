@@ -25,13 +25,19 @@ __all__ = ["HPP", "MHPP"]
 class HierarchicalAnchor:
     """The two ends of the power prior and the current posterior over the share between them.
 
-    ``omega`` is one slope for the model, or a dictionary of slopes per block.
+    ``omega`` is one slope for the model, or a dictionary of slopes per block; ``rho`` is what is
+    expected of the share.
     """
 
     previous: Blocks
     prior: Blocks
-    tempered: Blocks
     omega: Any
+    rho: Any
+
+    @property
+    def tempered(self) -> Blocks:
+        """The power prior, formed where it is used: kept, each of its arrays would repeat rho's program."""
+        return self.previous.lerp(self.prior, self.rho)
 
 
 class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
@@ -82,7 +88,7 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
     @final
     def divergence(self, anchor: HierarchicalAnchor, belief: AbstractBelief) -> Array:
         from_prior, from_previous = self._divergences(anchor, belief)
-        rho = self._expected_rho(anchor.omega)
+        rho = anchor.rho
         per_block = rho if isinstance(rho, dict) else dict.fromkeys(from_prior, rho)
         mixed = {
             name: (1.0 - per_block[name]) * from_prior[name] + per_block[name] * from_previous[name]
@@ -98,15 +104,17 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
         self, anchor: HierarchicalAnchor, belief: AbstractBelief, clock: Clock
     ) -> tuple[Blocks, Report]:
         del clock
-        rho = self._expected_rho(anchor.omega)
-        return belief.summary(), Report(rho=rho, omega=anchor.omega)
+        return belief.summary(), Report(rho=anchor.rho, omega=anchor.omega)
 
     def _divergences(
         self, anchor: HierarchicalAnchor, belief: AbstractBelief
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """Per block, how far the belief is from the prior and from yesterday."""
-        posterior = belief.summary()
-        return posterior.kl(anchor.prior), posterior.kl(anchor.previous)
+        ends = jax.tree.map(lambda *parts: jnp.stack(parts), anchor.prior, anchor.previous)
+        both = jax.vmap(belief.summary().kl)(ends)  # one program for the two
+        return {name: kl[0] for name, kl in both.items()}, {
+            name: kl[1] for name, kl in both.items()
+        }
 
     def _setting(self) -> str:
         """What distinguishes it from the default in a table."""
@@ -117,11 +125,8 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
 
     def _anchor(self, previous: Blocks, prior: Blocks, gain: Any) -> HierarchicalAnchor:
         omega = jax.tree.map(lambda evidence: evidence + self.rho_prior.slope, gain)
-        tempered = previous.lerp(prior, self._expected_rho(omega))
-        return HierarchicalAnchor(previous=previous, prior=prior, tempered=tempered, omega=omega)
-
-    def _expected_rho(self, omega: Any) -> Any:
-        return jax.tree.map(lambda slope: self.rho_prior.with_slope(slope).mean(), omega)
+        rho = jax.tree.map(lambda slope: self.rho_prior.with_slope(slope).mean(), omega)
+        return HierarchicalAnchor(previous=previous, prior=prior, omega=omega, rho=rho)
 
 
 @final

@@ -3,6 +3,7 @@
 from streambayes._core.table import Table
 from streambayes.learning._intake import StreamBatch, bucket_size, table
 from streambayes.learning._learner import Score, StepError, StreamLearner
+from streambayes.learning._prediction import Classification, Prediction
 from streambayes.learning._record import StepRecord, read_records
 from streambayes.learning._run import Comparison, Run, Scores, compare, run
 from streambayes.learning._state import LearnerState, ParameterSummary, PosteriorSummary, StepInfo
@@ -10,10 +11,12 @@ from streambayes.learning._sweep import Ascent, ascend, sweep
 
 __all__ = [
     "Ascent",
+    "Classification",
     "Comparison",
     "LearnerState",
     "ParameterSummary",
     "PosteriorSummary",
+    "Prediction",
     "Run",
     "Score",
     "Scores",

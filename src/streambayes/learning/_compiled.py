@@ -12,7 +12,7 @@ from jax import Array
 
 from streambayes._core.batch import Batch
 from streambayes._core.outcome import Outcome
-from streambayes.families import AbstractBelief, Blocks
+from streambayes.families import AbstractBelief, AbstractMarginal, Blocks
 from streambayes.forgetting import AbstractForgetting, Clock, Report
 from streambayes.learning._sweep import ascend
 from streambayes.models import AbstractModel
@@ -43,6 +43,8 @@ class Scorer:
         self._model = model
         self.score = jax.jit(self._score)
         self.log_predictive = jax.jit(self._log_predictive)
+        self.predict = jax.jit(self._predict, static_argnames="name")
+        self.sample = jax.jit(self._sample, static_argnames="num_rows")
         self.start = jax.jit(self._start)
 
     def _score(
@@ -51,16 +53,46 @@ class Scorer:
         """Sums over rows of both log-likelihoods."""
         batch, log_jacobian = standardised(batch, shift, factor)
         expectations = belief.expectations()
-        summary = _settled_rows(self._model, expectations, batch)
+        local, summary = _settled_rows(self._model, expectations, batch)
         bound = self._model.expected_log_joint(expectations, summary)
-        density = jnp.where(batch.mask, self._model.log_predictive(belief, batch), 0.0).sum()
-        return bound + log_jacobian, density + log_jacobian
+        density = self._model.log_predictive(belief, batch, local)
+        total = log_jacobian.sum()
+        return bound + total, jnp.where(batch.mask, density, 0.0).sum() + total
 
     def _log_predictive(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
     ) -> Array:
+        batch, log_jacobian = standardised(batch, shift, factor)
+        local, _ = _settled_rows(self._model, belief.expectations(), batch)
+        return self._model.log_predictive(belief, batch, local) + log_jacobian
+
+    def _predict(
+        self,
+        belief: AbstractBelief,
+        shift: Array,
+        factor: Array,
+        batch: Batch,
+        tails: Array,
+        name: str,
+    ) -> Array:
+        """Probabilities, or mean, standard deviation and quantiles: both with rows on the first axis."""
         batch, _ = standardised(batch, shift, factor)
-        return self._model.log_predictive(belief, batch) - jnp.log(factor).sum()
+        local, _ = _settled_rows(self._model, belief.expectations(), batch)
+        found = self._model.conditional(belief, batch, local, name)
+        if not isinstance(found, AbstractMarginal):
+            return found
+        quantiles = found.quantile(tails[:, None])
+        return jnp.stack([found.mean(), found.deviation(), *quantiles], -1)
+
+    def _sample(self, belief: AbstractBelief, key: Array, num_rows: int) -> dict[str, Array]:
+        parameters_key, rows_key = jax.random.split(key)
+        names = self._model.prior()
+        keys = jax.random.split(parameters_key, len(names))
+        parameters = {
+            name: belief.sample(name, each, num_rows)
+            for name, each in zip(names, keys, strict=True)
+        }
+        return self._model.draw(rows_key, parameters)
 
     def _start(
         self, key: Array, batch: Batch, prior: Blocks, shift: Array, factor: Array
@@ -114,7 +146,7 @@ class Stepper:
         clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
         learn = self._learn_whole if self._policy.minibatch_size is None else self._learn_pieces
         memory, facts = learn(memory, belief, prior, batch, clock)
-        leaves, tree = jax.tree.flatten(facts._replace(bound=facts.bound + log_jacobian))
+        leaves, tree = jax.tree.flatten(facts._replace(bound=facts.bound + log_jacobian.sum()))
         self._layout = tree, [leaf.shape for leaf in leaves]
         return memory, jnp.concatenate([leaf.ravel().astype(float) for leaf in leaves])
 
@@ -123,7 +155,7 @@ class Stepper:
     ) -> tuple[Any, Facts]:
         policy = self._policy
         anchor = policy.open(memory, prior, clock)
-        at = ascend(
+        at, settled = ascend(
             self._model,
             policy,
             batch,
@@ -138,7 +170,7 @@ class Stepper:
         if policy.maximises_bound:
             finite = finite & jnp.isfinite(at.bound)
         proper = policy.is_proper(anchor) & posterior.is_proper()
-        outcome = jnp.where(at.settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
+        outcome = jnp.where(settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
         outcome = jnp.where(finite, outcome, Outcome.NOT_FINITE)
         facts = Facts(
             report=report,
@@ -162,7 +194,7 @@ class Stepper:
 
         def one(carry: tuple[Any, Any, Array], piece: tuple[Array, Array]) -> Any:
             memory, belief, seen = carry
-            part = Batch(values=piece[0], num_rows=piece[1], columns=batch.columns)
+            part = Batch(piece[0], piece[1], batch.columns, batch.missing)
             rows = self._model.num_observations(part)
             # the batch's time passes at its first minibatch
             elapsed = jnp.where(seen > clock.rows_seen, 0.0, clock.elapsed)
@@ -189,11 +221,11 @@ scorer = functools.cache(Scorer)
 stepper = functools.cache(Stepper)
 
 
-def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> Any:
-    """Sums over rows with their hidden variables at their optimum for fixed parameters."""
+def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> tuple[Any, Any]:
+    """Hidden variables of rows at their optimum for fixed parameters, and the sums there."""
     local, summary = model.row_pass(expectations, batch, model.init_local(batch))
-    if not model.uses_local:
-        return summary
+    if not model.has_hidden(batch):
+        return local, summary
     joint = model.expected_log_joint(expectations, summary)
 
     def gaining(at: tuple[Any, Any, Array, Array, Array]) -> Array:
@@ -205,11 +237,12 @@ def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -
         return local, summary, joint, at[3] + 1, joint - at[2] > 1e-10 * batch.num_rows
 
     first = (local, summary, joint, jnp.zeros((), int), jnp.ones((), bool))
-    return jax.lax.while_loop(gaining, body, first)[1]
+    local, summary, *_ = jax.lax.while_loop(gaining, body, first)
+    return local, summary
 
 
 def standardised(batch: Batch, shift: Array, factor: Array) -> tuple[Batch, Array]:
-    """The batch in internal units, and what the change of units adds to its log density."""
-    values = (batch.values - shift[:, None]) / factor[:, None]
-    changed = Batch(values=values, num_rows=batch.num_rows, columns=batch.columns)
-    return changed, -batch.num_rows * jnp.log(factor).sum()
+    """The batch in internal units, and what the change of units adds to each row's log density."""
+    changed = batch.with_values((batch.values - shift[:, None]) / factor[:, None])
+    logs = jnp.log(factor)[:, None]
+    return changed, -jnp.where(batch.observed, logs, 0.0).sum(0)

@@ -60,15 +60,29 @@ def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
     return {name: frame.get_column(name).to_numpy() for name in wanted}
 
 
-def read_rows(model: AbstractModel[Any, Any], wanted: tuple[Column, ...], data: Any) -> np.ndarray:
-    """The model's columns, checked, shape (num_columns, num_rows); errors name column and row."""
-    names = [column.name for column in wanted]
+def read_rows(
+    model: AbstractModel[Any, Any],
+    wanted: tuple[Column, ...],
+    data: Any,
+    unknown: str | None = None,
+) -> np.ndarray:
+    """The model's columns, checked, shape (num_columns, num_rows); errors name column and row.
+
+    Missing cells are NaN; the column ``unknown`` is all missing, whether the data has it or not.
+    """
+    names = [column.name for column in wanted if column.name != unknown]
     columns = table(data, names)
     missing = [name for name in names if name not in columns]
     if missing:
         present = ", ".join(repr(name) for name in columns) or "none"
-        message = f"the batch lacks column {missing[0]!r}; it has {present}"
+        message = (
+            f"the batch lacks column {missing[0]!r}; it has {present} (a column of NaN says that its "
+            "values are missing)"
+        )
         raise ValueError(message)
+    if unknown is not None and any(column.name == unknown for column in wanted):
+        length = len(next(iter(columns.values()))) if columns else 0
+        columns[unknown] = np.full(length, np.nan)
     encoded = {column.name: column.encode(columns[column.name]) for column in wanted}
     lengths = {name: len(values) for name, values in encoded.items()}
     if len(set(lengths.values())) > 1:
@@ -78,14 +92,30 @@ def read_rows(model: AbstractModel[Any, Any], wanted: tuple[Column, ...], data: 
     return np.stack(list(encoded.values()))
 
 
-def pad(rows: np.ndarray, columns: tuple[Column, ...], multiple: int = 1) -> Batch:
-    """Rows padded with zeros to their bucket, so that near sizes share a compilation."""
+def pad(
+    rows: np.ndarray,
+    columns: tuple[Column, ...],
+    multiple: int = 1,
+    missing: tuple[str, ...] | None = None,
+) -> Batch:
+    """Rows padded with zeros to their bucket, so that near sizes share a compilation.
+
+    Unless ``missing`` names the columns with missing cells, all of them are named if there is any, so
+    that batches with other patterns share a compilation too.
+    """
     num_columns, num_rows = rows.shape
     size = -(-bucket_size(num_rows) // multiple) * multiple
     values = np.zeros((num_columns, size))
     values[:, :num_rows] = rows
     names = tuple(column.name for column in columns)
-    return Batch(values=values, num_rows=np.int64(num_rows), columns=names)  # type: ignore[arg-type]
+    if missing is None:
+        missing = names if np.isnan(rows).any() else ()
+    return Batch(
+        values=values,  # type: ignore[arg-type]
+        num_rows=np.int64(num_rows),  # type: ignore[arg-type]
+        columns=names,
+        missing=missing,
+    )
 
 
 def bucket_size(num_rows: int) -> int:

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.batch import Batch
-from streambayes._core.column import CONTINUOUS
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractFamily, Blocks
-from streambayes.forgetting import AbstractForgetting
+from streambayes.forgetting import SVB, AbstractForgetting
 from streambayes.learning._compiled import Facts, scorer, stepper
 from streambayes.learning._intake import StreamBatch, pad, read_rows
+from streambayes.learning._prediction import Classification, Prediction
 from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
 from streambayes.models import AbstractModel
 
@@ -43,11 +43,14 @@ class Score(NamedTuple):
             optimum: the authors' definition.
         predictive: Log of a row's expected likelihood: the real predictive density.
         num_rows: Rows scored.
+        method: How ``predictive`` was computed: ``exact`` (in closed form, up to one-dimensional
+            quadrature), or ``importance`` (by weighted draws of what rows hide).
     """
 
     bound: float
     predictive: float
     num_rows: int
+    method: str = "exact"
 
 
 @final
@@ -61,7 +64,9 @@ class StreamLearner:
             has one entry), in the user's units. Entries that are left out keep their default.
         scale: ``True`` centres and scales continuous columns by the first batch in which they vary;
             ``False`` computes in the user's units; a mapping gives (shift, factor) per column.
-        start: Where the first batch's sweeps start, like ``prior``.
+        start: Where the first batch's sweeps start, like ``prior``; from the data by default.
+        num_restarts: From how many starts the first batch is tried, to keep the one with the best
+            bound; for models with hidden variables.
         tolerance: The bound has settled when it gains at most this much per observation.
         max_sweeps: The most sweeps per batch.
     """
@@ -74,6 +79,7 @@ class StreamLearner:
         prior: Priors | None = None,
         scale: bool | Mapping[str, tuple[float, float]] = True,
         start: Priors | None = None,
+        num_restarts: int = 1,
         tolerance: float = 1e-12,
         max_sweeps: int = 1000,
     ) -> None:
@@ -99,8 +105,12 @@ class StreamLearner:
                 f"StreamLearner: max_sweeps must be a whole number of at least 1, got {max_sweeps}"
             )
             raise ValueError(message)
+        if not isinstance(num_restarts, int) or num_restarts < 1:
+            message = f"StreamLearner: num_restarts must be a whole number of at least 1, got {num_restarts}"
+            raise ValueError(message)
         self.model = model
         self.forgetting = forgetting
+        self.num_restarts = num_restarts
         self.tolerance = float(tolerance)
         self.max_sweeps = max_sweeps
         self._given_scale = scale
@@ -122,8 +132,7 @@ class StreamLearner:
             if self._start:
                 start = self._internal(self._start, scale, prior)
             else:
-                batch = self._pad(rows)
-                start = self._scorer.start(jax.random.key(seed), batch, prior, *_units(scale))
+                start = self._best_start(jax.random.key(seed), rows, prior, scale)
         return LearnerState(
             prior=prior,
             memory=memory,
@@ -191,10 +200,10 @@ class StreamLearner:
         if not num_rows:
             return Score(float("nan"), float("nan"), 0)
         with float64_scope():
-            bound, predictive = self._scorer.score(
-                state.belief, *_units(state.scale), self._pad(rows)
-            )
-        return Score(float(bound) / num_rows, float(predictive) / num_rows, num_rows)
+            batch = self._pad(rows)
+            bound, predictive = self._scorer.score(state.belief, *_units(state.scale), batch)
+        method = self.model.predictive_method(batch)
+        return Score(float(bound) / num_rows, float(predictive) / num_rows, num_rows, method)
 
     def log_predictive(self, state: LearnerState, batch: Any) -> np.ndarray:
         """Log predictive density of every row, in the user's units, shape (num_rows,)."""
@@ -206,11 +215,125 @@ class StreamLearner:
             )
         return np.asarray(values)[: rows.shape[1]]
 
+    def predict(
+        self, state: LearnerState, rows: Any, variable: str | None = None, *, level: float = 0.9
+    ) -> Prediction | Classification:
+        """The distribution of one variable of each row given what is known of the others.
+
+        Args:
+            state: From ``init`` or a step.
+            rows: Like a batch. The variable's own column is not read and may be left out; other
+                columns may have missing cells.
+            variable: What to predict, a column or a latent variable; a model with a response or a
+                class predicts that by default.
+            level: The probability of the intervals.
+        """
+        self._check_state(state)
+        name = self.model.target if variable is None else variable
+        if name is None:
+            message = f"predict: name the variable; {type(self.model).__name__} has no response"
+            raise ValueError(message)
+        if not 0.0 < level < 1.0:
+            message = f"predict: level must lie in (0, 1), got {level}"
+            raise ValueError(message)
+        categories = self.model.categories_of(name)
+        held = read_rows(self.model, self._columns, rows, unknown=name)
+        found, method = self._conditional(state, held, name, level)
+        if categories:
+            return Classification(name, categories, found, method)
+        places = [column.name for column in self._columns]
+        shift, factor = 0.0, 1.0
+        if name in places:
+            shift, factor = (part[places.index(name)] for part in _units(state.scale))
+        mean, sd, lower, upper = found.T
+        return Prediction(
+            variable=name,
+            mean=shift + factor * mean,
+            sd=factor * sd,
+            lower=shift + factor * lower,
+            upper=shift + factor * upper,
+            level=level,
+            method=method,
+        )
+
+    def predict_proba(
+        self, state: LearnerState, rows: Any, variable: str | None = None
+    ) -> np.ndarray:
+        """Probabilities of a variable's values for each row, shape (num_rows, num_categories)."""
+        found = self.predict(state, rows, variable)
+        if isinstance(found, Prediction):
+            message = f"predict_proba: {found.variable!r} is a number; use predict"
+            raise TypeError(message)
+        return found.probabilities
+
+    def sample(self, state: LearnerState, num_rows: int, *, seed: int = 0) -> dict[str, np.ndarray]:
+        """Rows from the posterior predictive distribution, each with parameters of its own draw.
+
+        Columns by name in the user's units, as a batch has them.
+        """
+        self._check_state(state)
+        if not isinstance(num_rows, int) or num_rows < 1:
+            message = f"sample: num_rows must be a whole number of at least 1, got {num_rows}"
+            raise ValueError(message)
+        with float64_scope():
+            drawn = self._scorer.sample(state.belief, jax.random.key(seed), num_rows=num_rows)
+            held = {name: np.asarray(values) for name, values in drawn.items()}
+        columns = {}
+        for column, shift, factor in zip(self._columns, *_units(state.scale), strict=True):
+            columns[column.name] = column.decode(shift + factor * held[column.name])
+        return columns
+
+    def _conditional(
+        self, state: LearnerState, held: np.ndarray, name: str, level: float
+    ) -> tuple[np.ndarray, str]:
+        """What is predicted of each row, in internal units; rows without gaps by themselves.
+
+        They are often exact where rows with gaps are not.
+        """
+        names = [column.name for column in self._columns]
+        others = [place for place, other in enumerate(names) if other != name]
+        gaps = np.isnan(held[others]).any(0)
+        groups = [np.flatnonzero(some) for some in (~gaps, gaps)]
+        groups = [some for some in groups if len(some)] or groups[:1]
+        tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        parts, methods = [], []
+        for some in groups:
+            cells = held[:, some]
+            lacks = zip(names, np.isnan(cells).any(1), strict=True)
+            missing = tuple(other for other, lack in lacks if lack or other == name)
+            with float64_scope():
+                batch = pad(cells, self._columns, missing=missing)
+                found = self._scorer.predict(
+                    state.belief, *_units(state.scale), batch, tails, name=name
+                )
+            parts.append(np.asarray(found)[: len(some)])
+            methods.append(self.model.predictive_method(batch))
+        order = np.argsort(np.concatenate(groups))
+        return np.concatenate(parts)[order], max(methods)  # importance, if any
+
+    def _best_start(self, key: Any, rows: np.ndarray, prior: Blocks, scale: Scale) -> Blocks:
+        """The start whose sweeps over the rows reach the highest bound, of as many as asked for."""
+        batch, units = self._pad(rows), _units(scale)
+        keys = [key, *jax.random.split(key, self.num_restarts - 1)]
+        starts: list[Blocks] = [self._scorer.start(each, batch, prior, *units) for each in keys]
+        if len(starts) == 1 or not rows.shape[1]:
+            return starts[0]
+        plain = SVB()
+        trial = stepper(self.model, plain, self.tolerance, self.max_sweeps)
+        bounds = []
+        for start in starts:
+            belief = plain.belief(plain.init(start))
+            zero = np.float64(0.0)
+            _, flat = trial.learn(plain.init(prior), belief, prior, *units, batch, zero, zero)
+            bounds.append(float(trial.read_facts(np.asarray(flat)).bound))
+        return starts[int(np.nanargmax(bounds))]
+
     def __reduce__(self) -> tuple[Any, ...]:
         settings: dict[str, Any] = {
             "prior": self._prior,
             "scale": self._given_scale,
             "start": self._start,
+            "num_restarts": self.num_restarts,
             "tolerance": self.tolerance,
             "max_sweeps": self.max_sweeps,
         }
@@ -349,14 +472,17 @@ def _initial_scale(model: Model, scale: bool | Mapping[str, tuple[float, float]]
             message = f"scale of {name!r} must be a pair (shift, factor), got {units!r}"
             raise TypeError(message)
         centre, width = units
-        if name not in places or model.columns[places[name]].kind != CONTINUOUS:
-            message = f"scale: {name!r} is not a continuous column of the model"
+        if name not in places or not model.columns[places[name]].is_measured:
+            message = f"scale: {name!r} is not a column of the model that has units"
+            raise ValueError(message)
+        if centre != 0.0 and not initial.centred[places[name]]:
+            message = f"scale of {name!r}: a positive column is not shifted, got shift {centre}"
             raise ValueError(message)
         if not (np.isfinite(centre) and 0.0 < width < float("inf")):
             message = f"scale of {name!r}: shift must be finite and factor positive, got {(centre, width)}"
             raise ValueError(message)
         shift[places[name]], factor[places[name]], frozen[places[name]] = centre, width, True
-    return Scale(shift=shift, factor=factor, frozen=frozen)
+    return Scale(shift=shift, factor=factor, frozen=frozen, centred=initial.centred)
 
 
 def _given_blocks(

@@ -32,6 +32,7 @@ class StepRecord:
         test_predictive: Held-out log-likelihood after learning, the real predictive density.
         prequential: Log predictive density of the whole batch before learning from it; none for the
             first batch, which sets scale and start.
+        predictive_method: How predictive densities were computed: ``exact`` or ``importance``.
         num_sweeps: Sweeps over the batch.
         num_rounds: Rounds between which the policy was refined.
         outcome: How the step ended.
@@ -51,6 +52,7 @@ class StepRecord:
     test_bound: float | None
     test_predictive: float | None
     prequential: float | None
+    predictive_method: str | None
     num_sweeps: int
     num_rounds: int
     outcome: str

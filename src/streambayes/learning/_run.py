@@ -23,6 +23,7 @@ from streambayes.models import AbstractModel
 __all__ = ["Comparison", "Run", "Scores", "compare", "run"]
 
 _KEPT = 1000
+_DRAWN = "predictive densities by importance sampling"
 
 
 @final
@@ -75,6 +76,7 @@ class Run:
         for record in self.records:
             block, rho = _lowest(record.rho)
             notes = [] if record.outcome == Outcome.CONVERGED.name.lower() else [record.outcome]
+            notes += [_DRAWN] if record.predictive_method == "importance" else []
             rows.append(
                 {
                     "batch": record.label,
@@ -101,7 +103,7 @@ class Comparison:
 
     def table(self) -> Table:
         """The policies, one per row, with their scores: means over rows, higher is better."""
-        columns = ("method", "test bound", "test predictive", "prequential", "mean E[rho]")
+        columns = ("method", "test bound", "test predictive", "prequential", "mean E[rho]", "note")
         rows = []
         for name, run in self.runs.items():
             shares = [_mean_rho(record.rho) for record in run.records]
@@ -113,9 +115,12 @@ class Comparison:
                     "test predictive": run.scores.test_predictive,
                     "prequential": run.scores.prequential,
                     "mean E[rho]": sum(known) / len(known) if known else None,
+                    "note": _DRAWN
+                    if any(record.predictive_method == "importance" for record in run.records)
+                    else None,
                 }
             )
-        return Table(columns, tuple(rows))
+        return _without_empty_note(Table(columns, tuple(rows)))
 
 
 def run(
@@ -340,6 +345,9 @@ class _Driver:
             test_bound=None if held_out is None else held_out.bound,
             test_predictive=None if held_out is None else held_out.predictive,
             prequential=None if before is None else before.predictive,
+            predictive_method=max(
+                (score.method for score in (held_out, before) if score is not None), default=None
+            ),
             num_sweeps=info.num_sweeps,
             num_rounds=info.num_rounds,
             outcome=info.outcome.name.lower(),
@@ -377,6 +385,13 @@ class _Driver:
             return
         total, rows = self._sums[name]
         self._sums[name] = (total + mean * num_rows, rows + num_rows)
+
+
+def _without_empty_note(table: Table) -> Table:
+    if any(row["note"] is not None for row in table):
+        return table
+    kept = table.columns[:-1]
+    return Table(kept, tuple({column: row[column] for column in kept} for row in table))
 
 
 def _lowest(rho: float | dict[str, float] | None) -> tuple[str | None, float | None]:

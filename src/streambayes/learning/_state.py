@@ -14,7 +14,7 @@ from streambayes._core.precision import float64_scope, in_float64, is_concrete, 
 from streambayes._core.pytree import pytree, static
 from streambayes._core.scale import Scale
 from streambayes._core.table import Table
-from streambayes.families import AbstractBelief, AbstractFamily, Blocks
+from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks
 from streambayes.forgetting import AbstractForgetting
 from streambayes.models import AbstractModel
 
@@ -126,14 +126,16 @@ class LearnerState:
         with float64_scope():
             tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
             found = _summariser(self.model)(self.belief, self.scale, tails)
-            labels = [names.ravel() for names, _ in self.model.marginals(self.belief, self.scale)]
-        rows = [
-            (place, ParameterSummary(str(name), *(float(number) for number in numbers)))
-            for names, table in zip(labels, found, strict=True)
-            for place, (name, numbers) in enumerate(zip(names, np.asarray(table).T, strict=True))
-        ]
-        rows.sort(key=lambda row: row[0])  # mean and spread of one column beside each other
-        return PosteriorSummary(tuple(row for _, row in rows), level)
+            sections = self.model.marginals(self.belief, self.scale)
+        rows: list[ParameterSummary] = []
+        for section, tables in zip(sections, found, strict=True):
+            names = np.stack([each.ravel() for each, _ in section], -1)
+            numbers = np.stack([np.asarray(table) for table in tables], -1)  # (4, size, parts)
+            rows.extend(
+                ParameterSummary(str(names[place]), *(float(x) for x in numbers[:, *place]))
+                for place in np.ndindex(names.shape)
+            )
+        return PosteriorSummary(tuple(rows), level)
 
 
 @final
@@ -183,16 +185,15 @@ def is_traced(state: LearnerState) -> bool:
 def _summariser(model: AbstractModel[Any, Any]) -> Any:
     """Compiled: per array of parameters a table of mean, standard deviation and interval."""
 
+    def table(marginal: AbstractMarginal, tails: Any) -> Any:
+        mean = marginal.mean()
+        ends = marginal.quantile(tails.reshape(-1, *(1 for _ in mean.shape))).reshape(2, -1)
+        return jnp.stack([mean.ravel(), marginal.deviation().ravel(), *ends])
+
     def summarise(belief: AbstractBelief, scale: Scale, tails: Any) -> list[Any]:
         return [
-            jnp.stack(
-                [
-                    marginal.mean().ravel(),
-                    marginal.deviation().ravel(),
-                    *marginal.quantile(tails.reshape(-1, *(1 for _ in names.shape))).reshape(2, -1),
-                ]
-            )
-            for names, marginal in model.marginals(belief, scale)
+            [table(marginal, tails) for _, marginal in section]
+            for section in model.marginals(belief, scale)
         ]
 
     return jax.jit(summarise)

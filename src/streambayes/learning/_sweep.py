@@ -25,11 +25,10 @@ class Ascent(NamedTuple):
     summary: Any
     anchor: Any
     bound: Array
+    last_bound: Array
     round_bound: Array
     num_sweeps: Array
     num_rounds: Array
-    settled: Array
-    done: Array
 
 
 def sweep(
@@ -40,7 +39,7 @@ def sweep(
     ``rows`` is the pair of hidden variables and sums that ``model.row_pass`` returns.
     """
     local, summary = rows
-    if model.uses_local:
+    if model.has_hidden(batch):
         local, summary = model.row_pass(belief.expectations(), batch, local)
     for names in model.update_order:
         messages = model.messages(belief.expectations(), summary, names)
@@ -58,60 +57,71 @@ def ascend(
     *,
     tolerance: Array,
     max_sweeps: int,
-) -> Ascent:
+) -> tuple[Ascent, Array]:
     """Sweep until the bound settles; refine the policy; go on from there until it settles again.
 
     The bound has settled when it gains at most ``tolerance``. Where one sweep is exact (no hidden
-    variables, no coupled blocks) it has settled after every sweep.
+    variables, no coupled blocks) it has settled after every sweep. Returns where it ended, and
+    whether the bound has settled there.
     """
-    exact = not model.uses_local and not model.is_coupled
-    single = not policy.maximises_bound
+    exact = not model.has_hidden(batch) and not model.is_coupled
+    once = not policy.maximises_bound or (exact and policy.max_rounds == 1)
 
+    def verdict(at: Ascent) -> tuple[Array, Array, Array]:
+        """Whether the sweeps have settled, whether the rounds have, and whether to stop."""
+        begun = at.num_sweeps > 0
+        swept = begun if exact else begun & ~(at.bound - at.last_bound > tolerance)
+        settled = swept
+        if policy.max_rounds > 1:
+            settled = swept & ~(at.bound - at.round_bound > tolerance)
+        over = swept & (at.num_rounds >= policy.max_rounds)
+        return swept, settled, settled | over | (at.num_sweeps >= max_sweeps)
+
+    # what follows from the bound is worked out when the next turn begins: within a turn, every result
+    # of the loop that needs it would repeat its whole program
     def body(at: Ascent) -> Ascent:
-        belief, rows, bound = sweep(
-            model, policy, batch, at.anchor, at.belief, (at.local, at.summary)
-        )
-        swept = jnp.ones((), bool) if exact else ~(bound - at.bound > tolerance)
-        settled = swept & ~(bound - at.round_bound > tolerance)
-        out_of_rounds = swept & (at.num_rounds >= policy.max_rounds)
-        out_of_sweeps = at.num_sweeps + 1 >= max_sweeps
-        if single or (exact and policy.max_rounds == 1):
-            settled = out_of_rounds = jnp.ones((), bool)
-        done = settled | out_of_rounds | out_of_sweeps
-        refining = swept & ~done
+        refining, _, _ = verdict(at)
         anchor = at.anchor
         if policy.max_rounds > 1:
-            anchor = jax.tree.map(
-                lambda new, old: jnp.where(refining, new, old),
-                policy.refine(at.anchor, belief),
-                at.anchor,
+            anchor = jax.lax.cond(
+                refining, policy.refine, lambda anchor, _: anchor, at.anchor, at.belief
             )
+        belief, rows, bound = sweep(model, policy, batch, anchor, at.belief, (at.local, at.summary))
         return Ascent(
             belief=belief,
             local=rows[0],
             summary=rows[1],
             anchor=anchor,
             bound=bound,
-            round_bound=jnp.where(refining, bound, at.round_bound),
+            last_bound=at.bound,
+            round_bound=jnp.where(refining, at.bound, at.round_bound),
             num_sweeps=at.num_sweeps + 1,
             num_rounds=at.num_rounds + refining,
-            settled=settled,
-            done=done,
         )
 
-    local, summary = model.row_pass(belief.expectations(), batch, model.init_local(batch))
+    local, summary = _before(model, batch, belief)
     start = Ascent(
         belief=belief,
         local=local,
         summary=summary,
         anchor=anchor,
         bound=jnp.full((), -jnp.inf),
+        last_bound=jnp.full((), -jnp.inf),
         round_bound=jnp.full((), -jnp.inf),
         num_sweeps=jnp.zeros((), int),
         num_rounds=jnp.ones((), int),
-        settled=jnp.zeros((), bool),
-        done=jnp.zeros((), bool),
     )
-    if single or (exact and policy.max_rounds == 1):
-        return body(start)
-    return jax.lax.while_loop(lambda at: ~at.done, body, start)
+    if once:
+        return body(start), jnp.ones((), bool)
+    end = jax.lax.while_loop(lambda at: ~verdict(at)[2], body, start)
+    return end, verdict(end)[1]
+
+
+def _before(model: Model, batch: Batch, belief: AbstractBelief) -> tuple[Any, Any]:
+    """Hidden variables and sums before the first sweep, which starts with the rows if they hide any."""
+    local = model.init_local(batch)
+    if not model.has_hidden(batch):
+        return model.row_pass(belief.expectations(), batch, local)
+    shapes = jax.eval_shape(lambda: model.row_pass(belief.expectations(), batch, local))
+    blank: Any = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes[1])
+    return local, blank

@@ -2,21 +2,22 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 import jax
 import numpy as np
 from jax import Array
 
 from streambayes._core.batch import Batch
-from streambayes._core.column import CONTINUOUS, Column
+from streambayes._core.column import Column
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks
 
-__all__ = ["AbstractModel"]
+__all__ = ["AbstractModel", "Section"]
 
 Local = TypeVar("Local")
 Summary = TypeVar("Summary")
+Section = tuple[tuple[np.ndarray, AbstractMarginal], ...]
 
 
 class AbstractModel(abc.ABC, Generic[Local, Summary]):
@@ -29,10 +30,31 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
     ``in_units`` takes a block from those units to the user's.
     """
 
-    uses_local: ClassVar[bool]
-    """Whether rows have hidden variables. If not, one pass over the rows serves all sweeps."""
-    is_coupled: ClassVar[bool]
-    """Whether a message to one block depends on what is believed of another."""
+    @property
+    @abc.abstractmethod
+    def is_coupled(self) -> bool:
+        """Whether a message to one block depends on what is believed of another."""
+
+    @abc.abstractmethod
+    def has_hidden(self, batch: Batch) -> bool:
+        """Whether rows hide variables. If not, one pass over the rows serves all sweeps.
+
+        It may depend on the columns with missing cells, not on values.
+        """
+
+    @property
+    def target(self) -> str | None:
+        """The variable that predictions are about if none is named."""
+        return None
+
+    def categories_of(self, name: str) -> tuple[str | int, ...]:
+        """The values of a variable that has few, none of a number; ``ValueError`` if there is no such."""
+        for column in self.columns:
+            if column.name == name:
+                return column.categories
+        known = ", ".join(repr(column.name) for column in self.columns)
+        message = f"there is no variable {name!r}; the model has {known}"
+        raise ValueError(message)
 
     @property
     @abc.abstractmethod
@@ -85,8 +107,37 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
         return batch.num_rows.astype(float)
 
     @abc.abstractmethod
-    def log_predictive(self, belief: AbstractBelief, batch: Batch) -> Array:
-        r"""$\ln \int p(x_i \mid \beta) q(\beta) d\beta$ per padded row, in internal units."""
+    def log_predictive(self, belief: AbstractBelief, batch: Batch, local: Local) -> Array:
+        r"""$\ln \int p(x_i \mid \beta) q(\beta) d\beta$ per padded row, in internal units.
+
+        ``local`` has the rows' hidden variables where ``row_pass`` has settled for this belief.
+        """
+
+    def predictive_method(self, batch: Batch) -> str:
+        """How predictive densities of such a batch are computed: ``exact`` or ``importance``."""
+        del batch
+        return "exact"
+
+    def conditional(
+        self, belief: AbstractBelief, batch: Batch, local: Local, name: str
+    ) -> Array | AbstractMarginal:
+        """The distribution of one variable of each row given the others, in internal units.
+
+        Probabilities of shape (num_padded, num_values) for a variable with few values, else a
+        marginal over the rows. The variable's own column is all missing.
+        """
+        del belief, batch, local
+        message = f"{type(self).__name__} cannot predict {name!r}; networks can"
+        raise TypeError(message)
+
+    def draw(self, key: Array, parameters: Mapping[str, Any]) -> dict[str, Array]:
+        """Rows for given parameters, by variable, in internal units.
+
+        Parameters are those of ``AbstractFamily.sample`` by entry, with a leading axis of rows.
+        """
+        del key, parameters
+        message = f"{type(self).__name__} cannot draw rows; networks can"
+        raise TypeError(message)
 
     def in_units(self, name: str, family: Any, scale: Scale) -> Any:
         """A block in the user's units; as it is, unless it is touched by a continuous column."""
@@ -99,12 +150,11 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
         return family
 
     @abc.abstractmethod
-    def marginals(
-        self, belief: AbstractBelief, scale: Scale
-    ) -> list[tuple[np.ndarray, AbstractMarginal]]:
-        """Arrays of parameters: their readable names and, in the same shape, their marginals.
+    def marginals(self, belief: AbstractBelief, scale: Scale) -> list[Section]:
+        """Sections of parameters: arrays of readable names and, in the same shape, of marginals.
 
-        The belief is in internal units, the marginals are in the user's.
+        The arrays of a section have one shape and are shown side by side. The belief is in internal
+        units, the marginals are in the user's.
         """
 
     def check(self, values: Mapping[str, np.ndarray]) -> None:
@@ -130,4 +180,4 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
     @final
     def scale_from_data(self, free: bool) -> Scale:
         """The identity; continuous columns take their units from the data if ``free``."""
-        return Scale.identity([not (free and c.kind == CONTINUOUS) for c in self.columns])
+        return Scale.identity(self.columns, free=free)

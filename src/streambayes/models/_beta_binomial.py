@@ -16,15 +16,13 @@ from streambayes._core.scale import Scale
 from streambayes.families import (
     AbstractBelief,
     AbstractFamily,
-    AbstractMarginal,
     Beta,
     BetaMarginal,
 )
+from streambayes.models._base import Section
 from streambayes.models._conjugate import AbstractConjugate
 
 __all__ = ["BetaBinomial"]
-
-_BLOCK = "probability"
 
 
 class BinomialSums(NamedTuple):
@@ -39,6 +37,8 @@ class BinomialSums(NamedTuple):
 @definition
 class BetaBinomial(AbstractConjugate[BinomialSums]):
     r"""Draws $x_i \sim \mathrm{Bernoulli}(p)$, or counts $x_i \sim \mathrm{Binomial}(n_i, p)$; $p \sim \mathrm{Beta}(1, 1)$.
+
+    A row with a missing cell is left out.
 
     Args:
         column: The column of 0 and 1, or of numbers of successes when ``trials`` is given.
@@ -74,14 +74,14 @@ class BetaBinomial(AbstractConjugate[BinomialSums]):
             raise ValueError(message)
 
     def prior(self) -> dict[str, AbstractFamily]:
-        return {_BLOCK: Beta.from_concentrations(1.0, 1.0)}
+        return {self.column: Beta.from_concentrations(1.0, 1.0)}
 
     def labels(self) -> dict[str, np.ndarray]:
-        return {_BLOCK: np.array(self.column, dtype=object)}
+        return {self.column: np.array(self.column, dtype=object)}
 
     def sums(self, batch: Batch) -> BinomialSums:
         successes, trials = self._counts(batch)
-        mask = batch.mask
+        mask = batch.observed.all(0)
         return BinomialSums(
             masked_sum(successes, mask),
             masked_sum(trials - successes, mask),
@@ -91,19 +91,21 @@ class BetaBinomial(AbstractConjugate[BinomialSums]):
         )
 
     def expected_log_joint(self, expectations: Mapping[str, Any], summary: BinomialSums) -> Array:
-        success, failure = expectations[_BLOCK]
+        success, failure = expectations[self.column]
         joint: Array = (
             summary.successes * success + summary.failures * failure + summary.log_arrangements
         )
         return joint
 
     def counts(self, summary: BinomialSums) -> dict[str, Array]:
-        return {_BLOCK: summary.successes + summary.failures}
+        return {self.column: summary.successes + summary.failures}
 
     def num_observations(self, batch: Batch) -> Array:
-        return masked_sum(self._counts(batch)[1], batch.mask)
+        return masked_sum(self._counts(batch)[1], batch.observed.all(0))
 
-    def log_predictive(self, belief: AbstractBelief, batch: Batch) -> Array:
+    def log_predictive(self, belief: AbstractBelief, batch: Batch, local: tuple[()]) -> Array:
+        del local
+        there = batch.observed.all(0)
         successes, trials = self._counts(batch)
 
         def of_draw(beta: Beta) -> Array:
@@ -118,16 +120,15 @@ class BetaBinomial(AbstractConjugate[BinomialSums]):
                 - log_gamma_ratio(total, trials)
             )
 
-        if self.trials is None:
-            return belief.log_mean(_BLOCK, of_draw)
-        return belief.log_mean(_BLOCK, of_count) + _log_choose(trials, successes)
+        density = belief.log_mean(self.column, of_draw if self.trials is None else of_count)
+        if self.trials is not None:
+            density = density + _log_choose(trials, successes)
+        return jnp.where(there, density, 0.0)
 
-    def marginals(
-        self, belief: AbstractBelief, scale: Scale
-    ) -> list[tuple[np.ndarray, AbstractMarginal]]:
+    def marginals(self, belief: AbstractBelief, scale: Scale) -> list[Section]:
         del scale
         name = np.array(f"probability of {self.column}", dtype=object)
-        return [(name, belief.marginal(_BLOCK, BetaMarginal))]
+        return [((name, belief.marginal(self.column, BetaMarginal)),)]
 
     def _counts(self, batch: Batch) -> tuple[Array, Array]:
         successes = batch.column(self.column)

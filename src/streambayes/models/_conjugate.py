@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, TypeVar, final
 
 from streambayes._core.batch import Batch
 from streambayes.models._base import AbstractModel
@@ -15,8 +15,15 @@ Sums = TypeVar("Sums")
 class AbstractConjugate(AbstractModel[tuple[()], Sums]):
     """A model whose complete conditional is in the family of its prior: one sweep is exact."""
 
-    uses_local: ClassVar[bool] = False
-    is_coupled: ClassVar[bool] = False
+    @property
+    @final
+    def is_coupled(self) -> bool:
+        return False
+
+    @final
+    def has_hidden(self, batch: Batch) -> bool:
+        del batch
+        return False
 
     @abc.abstractmethod
     def sums(self, batch: Batch) -> Sums:

@@ -1,5 +1,6 @@
 """Laws that every model keeps."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.batch import Batch
-from streambayes._core.column import CONTINUOUS
-from streambayes._core.precision import in_float64
+from streambayes._core.column import BINARY, CATEGORY, CONTINUOUS, Column
+from streambayes._core.precision import float64_scope, in_float64
 from streambayes.forgetting import HPP, SVB
-from streambayes.learning import StreamLearner
+from streambayes.learning import LearnerState, StreamLearner
+from streambayes.learning._intake import pad, read_rows
 from streambayes.models import AbstractModel
 from streambayes.testing._climb import check_climb, internal_rows
 from streambayes.testing._law import agree, broken, close
@@ -35,7 +37,8 @@ def check_model(model: Model, batches: Sequence[Columns]) -> None:
     _check_rows(model, held[0])
     _check_units(model, held)
     _check_multilinear(model, held[0])
-    if not model.uses_local and not model.is_coupled:
+    _check_missing(model, held[0])
+    if not model.is_coupled and not any(_hides(model, batch) for batch in held):
         _check_exact(model, held)
 
 
@@ -69,11 +72,7 @@ def _check_rows(model: Model, columns: Columns) -> None:
     close("row order changes nothing", learner.step(state, backwards)[0].belief.summary(), expected)
 
     batch = internal_rows(learner, state.scale, columns)
-    poisoned = Batch(
-        values=jnp.where(batch.mask, batch.values, jnp.nan),
-        num_rows=batch.num_rows,
-        columns=batch.columns,
-    )
+    poisoned = batch.with_values(jnp.where(batch.mask, batch.values, jnp.nan))
     expectations = state.belief.expectations()
     whole = _sums(model, expectations, batch)
     close("padded rows may hold anything", _sums(model, expectations, poisoned), whole)
@@ -87,11 +86,11 @@ def _check_rows(model: Model, columns: Columns) -> None:
 
 def _check_units(model: Model, batches: Sequence[Columns]) -> None:
     """A change of units changes numbers, not what is learned."""
-    continuous = [column.name for column in model.columns if column.kind == CONTINUOUS]
-    factor, shift = 250.0, -3.0
+    factor = 250.0
+    shifts = {c.name: -3.0 if c.kind == CONTINUOUS else 0.0 for c in model.columns if c.is_measured}
     changed = [
         {
-            name: shift + factor * values if name in continuous else values
+            name: shifts[name] + factor * values if name in shifts else values
             for name, values in batch.items()
         }
         for batch in batches
@@ -102,15 +101,17 @@ def _check_units(model: Model, batches: Sequence[Columns]) -> None:
         mine, info = learner.step(mine, batch)
         theirs, other_info = learner.step(theirs, other)
         close("units do not change rho", other_info.rho, info.rho, tolerance=1e-7)
-        cells = len(continuous) * info.num_rows
-        bound = (other_info.bound or 0.0) + cells * np.log(factor)
+        known = sum((~np.isnan(batch[name])).astype(float) for name in shifts)
+        bound = (other_info.bound or 0.0) + np.sum(known) * np.log(factor)
         close("the bound is in the user's units", bound, info.bound, tolerance=1e-8)
         rows = learner.log_predictive(mine, batch)
-        others = learner.log_predictive(theirs, other) + len(continuous) * np.log(factor)
+        others = learner.log_predictive(theirs, other) + known * np.log(factor)
         close("predictive densities are in the user's units", others, rows, tolerance=1e-7)
-    again = {
-        name: model.from_units(name, family, mine.scale) for name, family in mine.posterior.items()
-    }
+    with float64_scope():
+        again = {
+            name: model.from_units(name, family, mine.scale)
+            for name, family in mine.posterior.items()
+        }
     close("from_units inverts in_units", again, mine.belief.summary().params, tolerance=1e-7)
     for parameter in mine.summary().rows:
         if not parameter.lower <= parameter.upper:
@@ -151,13 +152,99 @@ def _check_exact(model: Model, batches: Sequence[Columns]) -> None:
     after, info = learner.step(start, whole)
     close("batches chain", total, info.bound)
     close("batches add up", state.belief.summary(), after.belief.summary())
+    _check_counts(state, any(np.isnan(_read(model, batch)).any() for batch in batches))
+
+
+@in_float64
+def _check_counts(state: LearnerState, has_gaps: bool) -> None:
+    """Without forgetting, every observation is one row of every variable."""
     observations = float(state.rows_seen)
-    for label, count in state.retained.items():
-        close(f"nothing of {label!r} is forgotten", count, observations)
+    for name, counts in state.belief.summary().counts.items():
+        if not np.all(counts <= observations * (1.0 + 1e-12)):
+            broken(f"no block of {name!r} retains more rows than there were: found {counts}")
+        rows = float(np.sum(counts))
+        if not has_gaps:  # of a list of columns, each has all of the rows
+            whole = max(1.0, round(rows / observations)) * observations
+            close(f"nothing of {name!r} is forgotten", rows, whole)
+
+
+def _check_missing(model: Model, columns: Columns) -> None:
+    """What is missing is integrated out."""
+    learner = StreamLearner(model, SVB())
+    start = learner.init(columns)
+    _check_empty_row(learner, start, columns)
+    state, _ = learner.step(start, columns)
+    known = learner.score(state, _with_empty_row(columns))
+    num_rows = known.num_rows - 1
+    if known.method == "exact":
+        density = learner.log_predictive(state, columns)
+        found = known.predictive * known.num_rows
+        close("an empty row has density 1", found, np.sum(density))
+    for column in model.columns:
+        gaps = {**columns, column.name: np.full(num_rows, None)}
+        score = learner.score(state, _with_empty_row(gaps))
+        if known.method == "exact" and not score.bound <= score.predictive + 1e-9:
+            broken(
+                f"with {column.name!r} missing, the bound lies below the log density: "
+                f"{score.bound} and {score.predictive}"
+            )
+        if not _values(column):
+            continue
+        if not score.bound >= known.bound - 1e-9:
+            broken(
+                f"to miss {column.name!r} is no less likely than to see one of its values: "
+                f"{score.bound} and {known.bound}"
+            )
+        each = [
+            learner.log_predictive(state, {**columns, column.name: np.full(num_rows, value)})
+            for value in _values(column)
+        ]
+        if known.method == "exact":
+            summed = np.sum(np.logaddexp.reduce(each, axis=0))
+            found = score.predictive * known.num_rows
+            close(f"where {column.name!r} is missing, its values are summed over", found, summed)
+
+
+@in_float64
+def _check_empty_row(learner: StreamLearner, state: LearnerState, columns: Columns) -> None:
+    expectations = state.belief.expectations()
+    more, whole = (
+        _sums(learner.model, expectations, internal_rows(learner, state.scale, rows))
+        for rows in (_with_empty_row(columns), columns)
+    )
+    close("a row that misses every cell adds nothing", more, whole)
+
+
+def _with_empty_row(columns: Columns) -> dict[str, Any]:
+    nothing = np.full(1, None)
+    return {
+        name: np.concatenate([values.astype(object), nothing]) for name, values in columns.items()
+    }
+
+
+def _values(column: Column) -> tuple[str | int, ...]:
+    """The values of a column that has few."""
+    if column.kind == BINARY:
+        return (0, 1)
+    return column.categories if column.kind == CATEGORY else ()
+
+
+def _hides(model: Model, columns: Columns) -> bool:
+    with float64_scope():
+        return model.has_hidden(pad(_read(model, columns), model.columns))
+
+
+def _read(model: Model, columns: Columns) -> np.ndarray:
+    return read_rows(model, model.columns, columns)
 
 
 def _sums(model: Model, expectations: Mapping[str, Any], batch: Batch) -> Any:
-    return model.row_pass(expectations, batch, model.init_local(batch))[1]
+    return _row_pass(model)(expectations, batch, model.init_local(batch))[1]
+
+
+@functools.cache
+def _row_pass(model: Model) -> Any:
+    return jax.jit(model.row_pass)
 
 
 def _rows(columns: Columns, some: slice) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def track(
     for batch in stream:
         state = learner.init(batch) if state is None else state
         state, info = learner.step(state, batch)
-        beta: Any = state.posterior["probability"]
+        beta: Any = state.posterior["successes"]
         posteriors.append((float(beta.alpha), float(beta.beta)))
         shares.append(_scalar(info.rho))
         slopes.append(_scalar(info.omega))

@@ -1,0 +1,212 @@
+"""The joint distribution of a regression's coefficients and the precision of its noise."""
+
+from typing import Any, ClassVar, NamedTuple, Self, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core import linalg, numerics
+from streambayes._core.pytree import pytree
+from streambayes.families._base import (
+    AbstractFamily,
+    check_finite,
+    check_held,
+    check_positive,
+    check_positive_definite,
+    check_size,
+    on_one_batch,
+)
+from streambayes.families._gamma import Gamma
+from streambayes.families._multivariate_normal import (
+    congruent,
+    matrix_excess,
+    outer,
+    symmetric,
+    times,
+)
+from streambayes.families._normal_gamma import MeanPrecision
+
+__all__ = ["MultivariateNormalGamma"]
+
+
+class MultivariateNormalGammaStats(NamedTuple):
+    r"""What is expected of $\tau b$, $\tau b b^\top$, $\tau$ and $\ln\tau$."""
+
+    precision_mean: Array
+    precision_outer: Array
+    precision: Array
+    log_precision: Array
+
+
+@final
+@pytree
+class MultivariateNormalGamma(AbstractFamily):
+    r"""$\tau \sim \mathrm{Gamma}(a, r)$, $b \mid \tau \sim N(m, (\tau K)^{-1})$, $b$ of size $p$.
+
+    Natural parameters $(Km, -K / 2, -r - m^\top K m / 2, a - 1 + p / 2)$.
+    """
+
+    natural: ClassVar[dict[str, int]] = {
+        "scaled_mean": 1,
+        "negative_half_scale": 2,
+        "negative_rate": 0,
+        "shape_plus_half_size_minus_one": 0,
+    }
+
+    scaled_mean: Array
+    negative_half_scale: Array
+    negative_rate: Array
+    shape_plus_half_size_minus_one: Array
+
+    @classmethod
+    def from_shape_rate_mean_scale(cls, shape: Any, rate: Any, mean: Any, scale: Any) -> Self:
+        r"""Gamma(shape, rate) over the precision; ``scale`` is $K$, the sum of $xx^\top$ over pseudo-rows."""
+        shape, rate, mean, scale = on_one_batch(
+            "MultivariateNormalGamma",
+            shape=(shape, 0),
+            rate=(rate, 0),
+            mean=(mean, 1),
+            scale=(scale, 2),
+        )
+        _check(shape, rate, mean, scale)
+        scale = symmetric(scale)
+        product = times(scale, mean)
+        return cls(
+            scaled_mean=product,
+            negative_half_scale=-0.5 * scale,
+            negative_rate=-rate - 0.5 * (mean * product).sum(-1),
+            shape_plus_half_size_minus_one=shape + (0.5 * mean.shape[-1] - 1.0),
+        )
+
+    @property
+    def scale(self) -> Array:
+        r"""$K$, shape (\*batch, p, p)."""
+        return -2.0 * self.negative_half_scale
+
+    @property
+    def location(self) -> Array:
+        r"""$m = K^{-1} (Km)$, shape (\*batch, p)."""
+        return linalg.solve(self._factor(), self.scaled_mean[..., None])[..., 0]
+
+    @property
+    def precision(self) -> Gamma:
+        """The marginal of the precision."""
+        size = self.scaled_mean.shape[-1]
+        half = linalg.solve_lower(self._factor(), self.scaled_mean[..., None])[..., 0]
+        return Gamma(
+            shape_minus_one=self.shape_plus_half_size_minus_one - 0.5 * size,
+            negative_rate=self.negative_rate + 0.5 * jnp.square(half).sum(-1),
+        )
+
+    def rescaled(self, matrix: Any, inverse: Any, offset: Any, factor: Any) -> Self:
+        r"""The distribution of $(Tb + t, \tau / f^2)$: the same belief in other units.
+
+        Args:
+            matrix: $T$, shape (\*batch, p, p).
+            inverse: $T^{-1}$, which a caller often knows exactly.
+            offset: $t$, shape (\*batch, p).
+            factor: $f$.
+        """
+        matrix, inverse, offset, factor, product, scale, negative_rate, power = on_one_batch(
+            "MultivariateNormalGamma",
+            matrix=(matrix, 2),
+            inverse=(inverse, 2),
+            offset=(offset, 1),
+            factor=(factor, 0),
+            scaled_mean=(self.scaled_mean, 1),
+            scale=(self.scale, 2),
+            negative_rate=(self.negative_rate, 0),
+            shape_plus_half_size_minus_one=(self.shape_plus_half_size_minus_one, 0),
+        )
+        check_size("MultivariateNormalGamma", "matrix", matrix, product.shape[-1])
+        check_size("MultivariateNormalGamma", "inverse", inverse, product.shape[-1])
+        # K'm' = v + K't and m'K'm' = f^2 mKm + t(v + K'm') with v = f^2 T^-T Km: neither m nor r is needed
+        product, scale = congruent(
+            factor[..., None] * product, scale, factor[..., None, None] * inverse
+        )
+        square, moved = jnp.square(factor), product + times(scale, offset)
+        gamma, mean = self.precision, times(matrix, self.location) + offset
+        _check(gamma.shape, square * gamma.rate, mean, scale)
+        return type(self)(
+            scaled_mean=moved,
+            negative_half_scale=-0.5 * scale,
+            negative_rate=square * negative_rate - 0.5 * (offset * (product + moved)).sum(-1),
+            shape_plus_half_size_minus_one=power,
+        )
+
+    def log_normalizer(self) -> Array:
+        return self.precision.log_normalizer() - 0.5 * linalg.log_det(self._factor())
+
+    def expected_stats(self) -> MultivariateNormalGammaStats:
+        log_precision, precision = self.precision.expected_stats()
+        mean, size = self.location, self.scaled_mean.shape[-1]
+        covariance = linalg.solve(self._factor(), jnp.eye(size))
+        return MultivariateNormalGammaStats(
+            precision[..., None] * mean,
+            precision[..., None, None] * outer(mean) + covariance,
+            precision,
+            log_precision,
+        )
+
+    def sufficient_stats(self, x: MeanPrecision) -> MultivariateNormalGammaStats:
+        mean, precision = jnp.asarray(x.mean), jnp.asarray(x.precision)
+        return MultivariateNormalGammaStats(
+            precision[..., None] * mean,
+            precision[..., None, None] * outer(mean),
+            precision,
+            jnp.log(precision),
+        )
+
+    def log_base_measure(self, x: MeanPrecision) -> Array:
+        # tau^(a - 1) and |tau K|^(1/2): all powers of the precision are natural
+        *batch, size = jnp.shape(x.mean)
+        return jnp.full(batch, -size * numerics.HALF_LOG_TWO_PI)
+
+    def expected_log_base_measure(self) -> Array:
+        size = self.scaled_mean.shape[-1]
+        return jnp.full(self.batch_shape, -size * numerics.HALF_LOG_TWO_PI)
+
+    def is_proper(self) -> Array:
+        return linalg.is_positive_definite(self.scale) & self.precision.is_proper()
+
+    def kl(self, other: Self) -> Array:
+        gamma, factor = self.precision, other._factor()
+        spread = matrix_excess(self._factor(), other.scale - self.scale, factor)
+        distance = gamma.mean() * linalg.square_norm(self.location - other.location, factor)
+        return gamma.kl(other.precision) + 0.5 * (spread + distance)
+
+    def entropy(self) -> Array:
+        gamma, size = self.precision, self.scaled_mean.shape[-1]
+        log_det = linalg.log_det(self._factor()) + size * gamma.expected_stats().log_value
+        return gamma.entropy() + size * (numerics.HALF_LOG_TWO_PI + 0.5) - 0.5 * log_det
+
+    def log_prob(self, x: MeanPrecision) -> Array:
+        mean, precision = jnp.asarray(x.mean), jnp.asarray(x.precision)
+        factor = self._factor()
+        log_det = linalg.log_det(factor) + mean.shape[-1] * jnp.log(precision)
+        distance = precision * linalg.square_norm(mean - self.location, factor)
+        conditional = 0.5 * (log_det - distance) + self.log_base_measure(x)
+        return self.precision.log_prob(precision) + conditional
+
+    def sample(self, key: Array, num_samples: int) -> MeanPrecision:
+        key_precision, key_mean = jax.random.split(key)
+        precision = self.precision.sample(key_precision, num_samples)
+        noise = jax.random.normal(key_mean, (num_samples, *self.scaled_mean.shape), dtype=float)
+        # K = L L^T: L^-T e has covariance K^-1
+        spread = linalg.solve_lower_transposed(self._factor(), noise[..., None])[..., 0]
+        return MeanPrecision(self.location + spread / jnp.sqrt(precision)[..., None], precision)
+
+    def _factor(self) -> linalg.Factor:
+        return linalg.cholesky(self.scale)
+
+
+def _check(shape: Any, rate: Any, mean: Any, scale: Any) -> None:
+    check_positive("MultivariateNormalGamma", "shape", shape)
+    check_positive("MultivariateNormalGamma", "rate", rate)
+    check_finite("MultivariateNormalGamma", "mean", mean)
+    check_positive_definite("MultivariateNormalGamma", "scale", scale)
+    check_size("MultivariateNormalGamma", "scale", scale, mean.shape[-1])
+    # what rounding makes of m'Km is of the size of its terms, however much of them cancels
+    far = jnp.abs(mean)
+    check_held("MultivariateNormalGamma", rate, 0.5 * (far * times(jnp.abs(scale), far)).sum(-1))

@@ -1,0 +1,252 @@
+"""Values to come whose rate or precision is a Gamma: noisy normals, counts, waiting times."""
+
+from typing import Any, Self, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import betainc, ndtr
+
+from streambayes._core.numerics import HALF_LOG_TWO_PI, excess, stirling_error
+from streambayes._core.pytree import pytree
+from streambayes.families._gamma import Gamma
+from streambayes.families._marginal import AbstractPredictive, GammaMarginal, StudentMarginal
+
+__all__ = ["Lomax", "NegativeBinomial", "NoisyNormal"]
+
+_NODES = 96  # ten digits within ten deviations at shapes of 1/10 and more
+_DROP = 36.0  # nats below the peak where an integrand ends: the rounding of float64
+_LEGENDRE = np.polynomial.legendre.leggauss(64)
+
+
+@final
+@pytree
+class NoisyNormal(AbstractPredictive):
+    r"""$y \sim N(m, v + 1 / \tau)$, $\tau \sim \mathrm{Gamma}(a, b)$: location and noise independent.
+
+    The value to come of a regression that believes $N(m, v)$ of the row's mean and
+    $\mathrm{Gamma}(a, b)$ of the noise precision. Rows may lead the batch axes of the precision.
+    With $u = \ln(b\tau / a)$ the density is
+
+    $$p(y) = \int N(y \mid m, v + 1 / \tau)\, p(u)\, du, \quad
+    \ln p(u) = \tfrac12 \ln\tfrac{a}{2\pi} - c(a) - a\,(e^u - 1 - u)$$
+
+    with Stirling's error $c$, and the trapezoidal sum converges exponentially, as all is smooth.
+    """
+
+    location: Array
+    location_variance: Array
+    precision: Gamma
+
+    def moved(self, shift: Any, factor: Any) -> Self:
+        r"""The distribution of $s + f y$."""
+        return type(self)(
+            shift + factor * self.location,
+            jnp.square(factor) * self.location_variance,
+            _in_unit(self.precision, jnp.square(factor)),
+        )
+
+    def mean(self) -> Array:
+        return jnp.where(self.precision.shape > 0.5, self.location, jnp.nan)
+
+    def variance(self) -> Array:
+        shape = self.precision.shape
+        noise = self.precision.rate / jnp.maximum(shape - 1.0, 1e-300)
+        return jnp.where(shape > 1.0, self.location_variance + noise, jnp.inf)
+
+    def cdf(self, x: Array) -> Array:
+        log_weights, precisions = self._quadrature(x)
+        distance = (x - self.location)[..., None] * jnp.sqrt(precisions)
+        tail = (jnp.exp(log_weights) * ndtr(-jnp.abs(distance))).sum(-1)
+        return jnp.where(x > self.location, 1.0 - tail, tail)
+
+    def bracket(self) -> tuple[Array, Array]:
+        shape, rate = self.precision.shape, self.precision.rate
+        noise = StudentMarginal(2.0 * shape, self.location, jnp.sqrt(rate / shape))
+        low, high = noise.bracket()
+        reach = 40.0 * jnp.sqrt(self.location_variance)
+        return low - reach, high + reach
+
+    def log_prob(self, x: Array) -> Array:
+        log_weights, precisions = self._quadrature(x)
+        square = precisions * jnp.square(x - self.location)[..., None]
+        log_densities = 0.5 * (jnp.log(precisions) - square) - HALF_LOG_TWO_PI
+        return jax.nn.logsumexp(log_weights + log_densities, axis=-1)
+
+    def _quadrature(self, x: Array) -> tuple[Array, Array]:
+        r"""Log weights of nodes over $u$, on a last axis, and the precisions $w$ of $y$ there.
+
+        Far values move the peak of the integrand to precisions of which little is believed, so the
+        nodes depend on $y$. With $\rho = 1 - vw$ and $r = y - m$ its log has the slope
+        $a - b\tau + \tfrac12 \rho (1 - r^2 w)$: at most $(a + \tfrac12)(1 - e^{u - h})$ for
+        $h = \ln(1 + 1 / 2a)$; at least $a\,(1 - e^{u - l})$ for $l = -\ln(1 + r^2 / 2b)$, as
+        $\rho w \le \tau$; and at least $as\,(1 - e^{u - l})$ for $s = 1 - r^2 / 8av$ and $l = \ln s$,
+        where $s > 0$, as $\rho w \le 1 / 4v$. So beyond $l$ and $h$ it falls as fast as a $p(u)$.
+        """
+        shape, rate = self.precision.shape, self.precision.rate
+        distance = jnp.square(x - self.location) / (2.0 * rate)
+        limit = 4.0 * shape * self.location_variance / rate
+        is_bounded = distance < limit
+        share = 1.0 - jnp.where(is_bounded, distance, 0.0) / jnp.where(is_bounded, limit, 1.0)
+        near, near_reach = jnp.log(share), _reach(_DROP / (shape * share))[0]
+        low, reach = -jnp.log1p(distance), _reach(_DROP / shape)[0]
+        is_nearer = is_bounded & (near - near_reach > low - reach)
+        low, reach = jnp.where(is_nearer, near, low), jnp.where(is_nearer, near_reach, reach)
+        high = jnp.log1p(0.5 / shape) + _reach(_DROP / (shape + 0.5))[1]
+        # u = l + z + (1 - e^(-z/3)) / 2: at small shapes the tail on the left is long, and smooth
+        start = -jnp.minimum(reach, 3.0 * jnp.log1p(2.0 * reach))
+        step = (high - low - start) / (_NODES - 1)
+        z = start[..., None] + step[..., None] * jnp.arange(_NODES)
+        u = low[..., None] + z - 0.5 * jnp.expm1(-z / 3.0)
+        log_height = 0.5 * jnp.log(shape) - HALF_LOG_TWO_PI - stirling_error(shape)
+        log_step = (log_height + jnp.log(step))[..., None] + jnp.log1p(jnp.exp(-z / 3.0) / 6.0)
+        log_weights = log_step - shape[..., None] * _exp_excess(u)
+        noise = (rate / shape)[..., None] * jnp.exp(-u)
+        return log_weights, 1.0 / (self.location_variance[..., None] + noise)
+
+
+@final
+@pytree
+class NegativeBinomial(AbstractPredictive):
+    r"""$k \sim \mathrm{Poisson}(r)$, $r \sim \mathrm{Gamma}(a, b)$: a count to come.
+
+    With $g_{a,c}$ the density of the log odds $\ln\tfrac{t}{1 - t}$ of $t \sim \mathrm{Beta}(a, c)$,
+    $P(k) = g_{a,k}(\ln b) / k$ for $k > 0$ and $P(\le k) = \int_{-\infty}^{\ln b} g_{a,k+1}(s)\,ds$.
+    """
+
+    rate: Gamma
+
+    def mean(self) -> Array:
+        return self.rate.mean()
+
+    def variance(self) -> Array:
+        return self.rate.mean() * (1.0 + 1.0 / self.rate.rate)
+
+    def cdf(self, x: Array) -> Array:
+        shape, rate = self.rate.shape, self.rate.rate
+        above = jnp.floor(jnp.maximum(x, 0.0)) + 1.0
+        # JAX's function is out of terms, and of digits, where the concentrations are large
+        large = shape + above > 1e4
+        safe_shape, safe_above = (jnp.where(large, 1.0, value) for value in (shape, above))
+        few = betainc(safe_shape, safe_above, rate / (1.0 + rate))
+        many = _log_odds_cdf(shape, above, rate)
+        return jnp.where(x < 0.0, 0.0, jnp.where(large, many, few))
+
+    def bracket(self) -> tuple[Array, Array]:
+        _, rate = GammaMarginal(self.rate).bracket()
+        _, exponent = jnp.frexp(rate + 40.0 * jnp.sqrt(rate) + 800.0)
+        # halving powers of two meets every count: quantiles are whole numbers
+        reach = jnp.ldexp(jnp.ones_like(rate), exponent)
+        return -reach, reach
+
+    def log_prob(self, x: Array) -> Array:
+        shape, rate = self.rate.shape, self.rate.rate
+        inside = (x >= 0.0) & (x == jnp.floor(x))
+        count = jnp.where(inside & (x > 0.0), x, 1.0)
+        some = _log_odds_log_prob(shape, count, rate) - jnp.log(count)
+        none = -shape * jnp.log1p(1.0 / rate)
+        return jnp.where(inside, jnp.where(x > 0.0, some, none), -jnp.inf)
+
+
+@final
+@pytree
+class Lomax(AbstractPredictive):
+    r"""$x \sim \mathrm{Exponential}(r)$, $r \sim \mathrm{Gamma}(a, b)$: $P(> x) = (1 + x / b)^{-a}$."""
+
+    rate: Gamma
+
+    def moved(self, factor: Any) -> Self:
+        """The distribution of $f x$."""
+        return type(self)(_in_unit(self.rate, factor))
+
+    def mean(self) -> Array:
+        shape = self.rate.shape
+        finite = self.rate.rate / jnp.maximum(shape - 1.0, 1e-300)
+        return jnp.where(shape > 1.0, finite, jnp.inf)
+
+    def variance(self) -> Array:
+        return jnp.square(self.deviation())
+
+    def deviation(self) -> Array:
+        shape = self.rate.shape
+        finite = self.mean() * jnp.sqrt(shape / jnp.maximum(shape - 2.0, 1e-300))
+        return jnp.where(shape > 2.0, finite, jnp.inf)
+
+    def cdf(self, x: Array) -> Array:
+        return -jnp.expm1(-self.rate.shape * jnp.log1p(jnp.maximum(x, 0.0) / self.rate.rate))
+
+    def bracket(self) -> tuple[Array, Array]:
+        # less than 1e-12 of the mass lies beyond; further out, bisection would not come back
+        reach = self.rate.rate * jnp.expm1(jnp.minimum(28.0 / self.rate.shape, 90.0))
+        return jnp.zeros_like(reach), reach
+
+    def log_prob(self, x: Array) -> Array:
+        shape, rate = self.rate.shape, self.rate.rate
+        tail = (shape + 1.0) * jnp.log1p(jnp.maximum(x, 0.0) / rate)
+        return jnp.where(x >= 0.0, jnp.log(shape / rate) - tail, -jnp.inf)
+
+
+def _in_unit(gamma: Gamma, factor: Any) -> Gamma:
+    r"""The distribution of $x / f$."""
+    return Gamma(shape_minus_one=gamma.shape_minus_one, negative_rate=factor * gamma.negative_rate)
+
+
+def _exp_excess(u: Array) -> Array:
+    r"""$e^u - 1 - u \ge 0$, to full relative precision near 0."""
+    near = jnp.abs(u) < 0.2
+    small = excess(jnp.expm1(jnp.where(near, u, 0.0)))
+    return jnp.where(near, small, jnp.expm1(u) - u)
+
+
+def _reach(level: Array) -> tuple[Array, Array]:
+    r"""How far to the left and to the right of 0 $e^u - 1 - u$ surely exceeds a level."""
+    left = 0.5 * level + jnp.sqrt(0.25 * jnp.square(level) + 2.0 * level)
+    return left, jnp.log1p(level + jnp.sqrt(2.0 * level))
+
+
+def _log_odds_log_prob(alpha: Array, beta: Array, odds: Array) -> Array:
+    r"""Log density of the log odds of $\mathrm{Beta}(\alpha, \beta)$."""
+    less, more, odds = _smaller_first(alpha, beta, odds)
+    return _log_odds_height(less, more) - _log_odds_drop(less, more, jnp.log(odds * more / less))
+
+
+def _log_odds_cdf(alpha: Array, beta: Array, odds: Array) -> Array:
+    r"""Distribution function of the log odds of $\mathrm{Beta}(\alpha, \beta)$, large $\alpha + \beta$.
+
+    By Gauss-Legendre from the point outwards. With $\kappa = \alpha\beta / n$ the log density falls by
+    at least $\kappa\,(e^{-d} - 1 + d)$ to the left, and for large $n$ by half of $\kappa\,(e^d - 1 - d)$
+    to the right.
+    """
+    less, more, turned = _smaller_first(alpha, beta, odds)
+    start = jnp.log(turned * more / less)
+    level = _DROP / less * (1.0 + less / more)
+    reach = jnp.where(start < 0.0, _reach(level)[0], _reach(2.0 * level)[1])
+    width = jnp.maximum(reach - jnp.abs(start), 0.0)
+    nodes, weights = _LEGENDRE
+    away = jnp.abs(start)[..., None] + width[..., None] * (0.5 + 0.5 * nodes)
+    d = jnp.copysign(away, start[..., None])
+    drop = _log_odds_drop(less[..., None], more[..., None], d)
+    log_prob = _log_odds_height(less, more)[..., None] - drop
+    tail = 0.5 * width * (weights * jnp.exp(log_prob)).sum(-1)
+    is_lower = (start < 0.0) == (alpha <= beta)
+    return jnp.where(is_lower, tail, 1.0 - tail)
+
+
+def _smaller_first(alpha: Array, beta: Array, odds: Array) -> tuple[Array, Array, Array]:
+    """The concentrations in order, and the odds, inverted where they changed places."""
+    less, more = jnp.minimum(alpha, beta), jnp.maximum(alpha, beta)
+    return less, more, jnp.where(alpha <= beta, odds, 1.0 / odds)
+
+
+def _log_odds_height(alpha: Array, beta: Array) -> Array:
+    """Log density of the log odds at their mode, by Stirling's formula."""
+    total = alpha + beta
+    errors = stirling_error(alpha) + stirling_error(beta) - stirling_error(total)
+    return 0.5 * jnp.log(alpha / total * beta) - HALF_LOG_TWO_PI - errors
+
+
+def _log_odds_drop(alpha: Array, beta: Array, d: Array) -> Array:
+    r"""By how much it is less at a distance from the mode; digits are kept for $\alpha \le \beta$."""
+    total = alpha + beta
+    return total * jnp.log1p(alpha / total * jnp.expm1(d)) - alpha * d

@@ -1,0 +1,55 @@
+"""Linear regression on columns that have distributions of their own."""
+
+from collections.abc import Sequence
+from typing import final
+
+from streambayes._core.pytree import definition
+from streambayes.models.network import (
+    AbstractNetwork,
+    AbstractVariable,
+    Coefficients,
+    Network,
+    names_of,
+)
+
+__all__ = ["LinearRegression"]
+
+
+@final
+@definition
+class LinearRegression(AbstractNetwork):
+    r"""$y \mid x \sim N(b_0 + \sum_j b_j x_j, 1 / \tau)$ with normal $x_j$, so that any cell may be missing.
+
+    Args:
+        response: The column $y$.
+        regressors: The columns $x_j$.
+        coefficients: What is a block: all coefficients together (``joint``), each on its own
+            (``independent``, the paper's Electricity model), or coefficients and noise together
+            (``conjugate``: the exact posterior).
+    """
+
+    response: str
+    regressors: tuple[str, ...]
+    coefficients: Coefficients = "joint"
+
+    def __init__(
+        self,
+        response: str,
+        regressors: str | Sequence[str],
+        coefficients: Coefficients = "joint",
+    ) -> None:
+        object.__setattr__(self, "response", response)
+        object.__setattr__(self, "regressors", names_of(regressors))
+        object.__setattr__(self, "coefficients", coefficients)
+        _ = self.structure
+
+    @property
+    def variables(self) -> tuple[AbstractVariable, ...]:
+        net = Network()
+        parents = net.normal(self.regressors)
+        net.normal(self.response, parents=parents, coefficients=self.coefficients)
+        return net.declared
+
+    @property
+    def target(self) -> str:
+        return self.response

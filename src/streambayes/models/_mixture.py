@@ -1,0 +1,101 @@
+"""Mixtures of Gaussians, for all rows alike or for each value of an observed column."""
+
+from collections.abc import Sequence
+from typing import Literal, final, get_args
+
+from streambayes._core.pytree import definition
+from streambayes.models.network import (
+    AbstractNetwork,
+    AbstractVariable,
+    Network,
+    names_of,
+    values_of,
+)
+
+__all__ = ["ConditionalMixture", "GaussianMixture"]
+
+Covariance = Literal["diagonal", "full"]
+COMPONENT = "component"
+
+
+@final
+@definition
+class GaussianMixture(AbstractNetwork):
+    r"""$z \sim \mathrm{Categorical}(\pi)$ hidden, columns normal given $z$.
+
+    Args:
+        names: The columns.
+        num_components: How many values the hidden variable ``component`` has.
+        covariance: ``diagonal``, a mean and a precision for each column and component, or ``full``, a
+            mean vector and a precision matrix for each component.
+    """
+
+    names: tuple[str, ...]
+    num_components: int
+    covariance: Covariance = "diagonal"
+
+    def __init__(
+        self,
+        names: str | Sequence[str],
+        num_components: int,
+        covariance: Covariance = "diagonal",
+    ) -> None:
+        if covariance not in get_args(Covariance):
+            message = (
+                f"GaussianMixture: covariance must be 'diagonal' or 'full', got {covariance!r}"
+            )
+            raise ValueError(message)
+        object.__setattr__(self, "names", names_of(names))
+        object.__setattr__(self, "num_components", num_components)
+        object.__setattr__(self, "covariance", covariance)
+        _ = self.structure
+
+    @property
+    def variables(self) -> tuple[AbstractVariable, ...]:
+        net = Network()
+        z = net.categorical(COMPONENT, self.num_components, latent=True)
+        declare = net.normal if self.covariance == "diagonal" else net.multivariate_normal
+        declare(self.names, parents=[z])
+        return net.declared
+
+
+@final
+@definition
+class ConditionalMixture(AbstractNetwork):
+    r"""A mixture for each value of an observed column: the paper's GPS model.
+
+    $d \sim \mathrm{Categorical}$ observed, $z \mid d \sim \mathrm{Categorical}$ hidden, columns normal given
+    $z$ and $d$.
+
+    Args:
+        names: The columns.
+        given: The observed column $d$.
+        categories: Its values, or how many there are: then 0, 1, 2, ...
+        num_components: How many values the hidden variable ``component`` has.
+    """
+
+    names: tuple[str, ...]
+    given: str
+    categories: tuple[str | int, ...]
+    num_components: int
+
+    def __init__(
+        self,
+        names: str | Sequence[str],
+        given: str,
+        categories: Sequence[str | int] | int,
+        num_components: int,
+    ) -> None:
+        object.__setattr__(self, "names", names_of(names))
+        object.__setattr__(self, "given", given)
+        object.__setattr__(self, "categories", values_of(given, categories))
+        object.__setattr__(self, "num_components", num_components)
+        _ = self.structure
+
+    @property
+    def variables(self) -> tuple[AbstractVariable, ...]:
+        net = Network()
+        day = net.categorical(self.given, self.categories)
+        z = net.categorical(COMPONENT, self.num_components, parents=[day], latent=True)
+        net.normal(self.names, parents=[z, day])
+        return net.declared

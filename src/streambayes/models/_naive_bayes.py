@@ -1,0 +1,114 @@
+"""Classifiers: naive Bayes, and naive Bayes with a hidden component for each class."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from streambayes._core.pytree import definition
+from streambayes.models._mixture import COMPONENT
+from streambayes.models.network import (
+    AbstractNetwork,
+    AbstractVariable,
+    Network,
+    names_of,
+    values_of,
+)
+
+__all__ = ["MixtureNaiveBayes", "NaiveBayes"]
+
+
+@final
+@definition
+class NaiveBayes(AbstractNetwork):
+    r"""A class, and columns that are independent of each other given the class.
+
+    Args:
+        label: The column of the class.
+        classes: Its values, or how many there are: then 0, 1, 2, ...
+        normal: Columns that are normal given the class.
+        categorical: Columns of categories, with their values or how many there are.
+        poisson: Columns of counts.
+    """
+
+    label: str
+    classes: tuple[str | int, ...]
+    normal: tuple[str, ...] = ()
+    categorical: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
+    poisson: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        label: str,
+        classes: Sequence[str | int] | int,
+        normal: str | Sequence[str] = (),
+        categorical: Mapping[str, Sequence[str | int] | int] | Sequence[Any] = (),
+        poisson: str | Sequence[str] = (),
+    ) -> None:
+        tables = {name: values_of(name, values) for name, values in dict(categorical).items()}
+        if not (normal or tables or poisson):
+            message = "NaiveBayes: at least one column besides the class is needed"
+            raise ValueError(message)
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "classes", values_of(label, classes))
+        object.__setattr__(self, "normal", names_of(normal) if normal else ())
+        object.__setattr__(self, "categorical", tuple(tables.items()))
+        object.__setattr__(self, "poisson", names_of(poisson) if poisson else ())
+        _ = self.structure
+
+    @property
+    def variables(self) -> tuple[AbstractVariable, ...]:
+        net = Network()
+        label = net.categorical(self.label, self.classes)
+        if self.normal:
+            net.normal(self.normal, parents=[label])
+        for name, values in self.categorical:
+            net.categorical(name, values, parents=[label])
+        if self.poisson:
+            net.poisson(self.poisson, parents=[label])
+        return net.declared
+
+    @property
+    def target(self) -> str:
+        return self.label
+
+
+@final
+@definition
+class MixtureNaiveBayes(AbstractNetwork):
+    r"""A class, a hidden component given the class, columns normal given both: the paper's Finance model.
+
+    Args:
+        label: The column of the class.
+        classes: Its values, or how many there are: then 0, 1, 2, ...
+        names: The normal columns.
+        num_components: How many values the hidden variable ``component`` has.
+    """
+
+    label: str
+    classes: tuple[str | int, ...]
+    names: tuple[str, ...]
+    num_components: int
+
+    def __init__(
+        self,
+        label: str,
+        classes: Sequence[str | int] | int,
+        names: str | Sequence[str],
+        num_components: int,
+    ) -> None:
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "classes", values_of(label, classes))
+        object.__setattr__(self, "names", names_of(names))
+        object.__setattr__(self, "num_components", num_components)
+        _ = self.structure
+
+    @property
+    def variables(self) -> tuple[AbstractVariable, ...]:
+        net = Network()
+        label = net.categorical(self.label, self.classes)
+        z = net.categorical(COMPONENT, self.num_components, parents=[label], latent=True)
+        net.normal(self.names, parents=[z, label])
+        return net.declared
+
+    @property
+    def target(self) -> str:
+        return self.label

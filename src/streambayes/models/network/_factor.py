@@ -1,0 +1,243 @@
+"""AbstractFactor: one conditional distribution of a network, stated once.
+
+A factor says how rows add up (``sums``) and what its expected log-density is in those sums
+(``log_density``). In a conjugate-exponential network that expectation is linear in the moments of each
+variable and in the expected statistics of each block, so that messages to parameters and to hidden
+variables of a row are its derivatives; nothing else needs to be written.
+"""
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from streambayes._core.pytree import pytree
+from streambayes.families import (
+    AbstractBelief,
+    AbstractFamily,
+)
+from streambayes.models._base import Section
+from streambayes.models.network._structure import Structure
+from streambayes.models.network._variables import AbstractVariable
+
+__all__ = ["AbstractFactor", "Moments", "Units", "VectorMoments", "select"]
+
+Units = Callable[[str], tuple[Any, Any]]
+"""Shift and factor of a variable's column; 0 and 1 for one without."""
+
+
+class VectorMoments(NamedTuple):
+    """A vector with missing cells, given each configuration of its discrete parents.
+
+    Attributes:
+        means: Shape (num_configurations, size, num_padded).
+        covariances: Of the missing cells, shape (num_configurations, size, size, num_padded).
+        entropies: Of the missing cells, shape (num_configurations, num_padded).
+    """
+
+    means: Array
+    covariances: Array
+    entropies: Array
+
+
+@final
+@pytree
+class Moments:
+    """What is expected of the variables of every row, by name.
+
+    Attributes:
+        shares: Discrete variables: probabilities, shape (num_values, num_padded).
+        means: Other variables, shape (num_padded,).
+        squares: Of normal variables, shape (num_padded,).
+        vectors: Vectors with missing cells.
+    """
+
+    shares: dict[str, Array]
+    means: dict[str, Array]
+    squares: dict[str, Array]
+    vectors: dict[str, VectorMoments]
+
+    @property
+    def num_rows(self) -> int:
+        """Padded rows."""
+        return int(jax.tree.leaves(self)[0].shape[-1])
+
+    def replaced(self, **parts: Mapping[str, Any]) -> "Moments":
+        """This with the variables that the parts name taken from them."""
+        held = {field: {**values, **parts.get(field, {})} for field, values in vars(self).items()}
+        return Moments(**held)
+
+
+class AbstractFactor(abc.ABC):
+    """The conditional distribution of a declared variable given its parents, with its blocks.
+
+    Blocks have the shape of the discrete parents' configurations, then, for variables declared as a
+    list, an axis over the list.
+    """
+
+    def __init__(self, variable: AbstractVariable, structure: Structure) -> None:
+        self.variable = variable
+        self.names = variable.names
+        self.entry = variable.entry
+        self.parents = structure.discrete_parents(variable)
+        self.conditions = structure.conditions(variable)
+        self.configurations = self.conditions.shape
+        self.shape = (
+            (*self.configurations, len(self.names)) if variable.is_grouped else self.configurations
+        )
+
+    @abc.abstractmethod
+    def prior(self) -> dict[str, AbstractFamily]:
+        """The default prior per entry of blocks, for centred and scaled columns."""
+
+    @abc.abstractmethod
+    def labels(self) -> dict[str, np.ndarray]:
+        """A readable name for every block."""
+
+    def touched_by(self, column: str) -> dict[str, np.ndarray]:
+        """Which blocks are measured in the units of a column: those of its own variable."""
+        chosen = np.array([name == column for name in self.names])
+        own = chosen if self.variable.is_grouped else chosen[0]
+        return {
+            entry: np.broadcast_to(own, labels.shape) for entry, labels in self.labels().items()
+        }
+
+    @property
+    def turns(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of entries whose messages depend on each other: updated in turn, first to last."""
+        return (tuple(self.prior()),)
+
+    @abc.abstractmethod
+    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> Any:
+        """Sums over rows; ``weights`` by name, shape (num_padded,), are 0 where the factor is absent."""
+
+    @abc.abstractmethod
+    def log_density(self, expectations: Mapping[str, Any], sums: Any) -> Array:
+        """Expected log-density of the batch, a scalar."""
+
+    @abc.abstractmethod
+    def counts(self, sums: Any) -> dict[str, Array]:
+        """Rows that bear on each block."""
+
+    @abc.abstractmethod
+    def log_predictive(
+        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
+    ) -> Array:
+        r"""Log predictive density of observed values, shape (\*configurations, num_padded).
+
+        Values are the moments' means and shares; ``observed`` by name, shape (num_padded,).
+        """
+
+    @abc.abstractmethod
+    def predictive(
+        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
+    ) -> Any:
+        r"""The predictive distribution of one name, shape (num_padded, \*configurations)."""
+
+    def in_units(self, entry: str, family: Any, units: Units) -> Any:
+        """Blocks in the user's units."""
+        del entry, units
+        return family
+
+    def from_units(self, entry: str, family: Any, units: Units) -> Any:
+        """Blocks in internal units."""
+        del entry, units
+        return family
+
+    @abc.abstractmethod
+    def marginals(self, belief: AbstractBelief, units: Units) -> list[Section]:
+        """Readable parameters and their marginals, in the user's units."""
+
+    @abc.abstractmethod
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+        """Given parameters, as one draw of ``AbstractFamily.sample``, in the sections of ``marginals``."""
+
+    @abc.abstractmethod
+    def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
+        """Values of its variables, by name, for given parameters and parents.
+
+        Parameters are those of ``AbstractFamily.sample`` by entry, with a leading axis of rows.
+        """
+
+    @final
+    def weights_of(self, moments: Moments) -> Array | None:
+        """Probability of each configuration, shape (num_configurations, num_padded); none without parents."""
+        if not self.parents:
+            return None
+        weights = moments.shares[self.parents[0]]
+        for name in self.parents[1:]:
+            share = moments.shares[name]
+            weights = (weights[:, None, :] * share[None, :, :]).reshape(-1, share.shape[-1])
+        return weights
+
+    @final
+    def by_configuration(self, rows: Array, moments: Moments) -> Array:
+        r"""Sums over rows of shape (..., num_padded), per configuration: (\*configurations, ...)."""
+        weights = self.weights_of(moments)
+        if weights is None:
+            return rows.sum(-1)
+        flat = rows.reshape(-1, rows.shape[-1])
+        total = weights @ flat.T
+        return total.reshape(*self.configurations, *rows.shape[:-1])
+
+    @final
+    def text_per_name(self, pattern: str) -> np.ndarray:
+        r"""Readable text, ``{}`` for the name: shape (\*configurations, num_names)."""
+        texts = np.empty((*self.configurations, len(self.names)), dtype=object)
+        for place in np.ndindex(texts.shape):
+            texts[place] = pattern.format(self.names[place[-1]]) + self.conditions[place[:-1]]
+        return texts
+
+    @final
+    def text(self, pattern: str) -> np.ndarray:
+        """The same in the shape of the blocks."""
+        return self.text_per_name(pattern).reshape(self.shape)
+
+    @final
+    def stacked(self, parts: Mapping[str, Array]) -> Array:
+        """The variables of this factor on a first axis."""
+        return jnp.stack([parts[name] for name in self.names])
+
+    @final
+    def own_units(self, units: Units) -> tuple[Any, Any]:
+        """Shift and factor over the last axis of the blocks."""
+        shifts, factors = zip(*(units(name) for name in self.names), strict=True)
+        if not self.variable.is_grouped:
+            return shifts[0], factors[0]
+        return jnp.stack(shifts), jnp.stack(factors)
+
+    @final
+    def against_blocks(self, values: Array) -> Array:
+        """(num_names, num_padded) in the form that meets blocks: rows lead, names trail."""
+        rows = values.T.reshape(-1, *(1 for _ in self.configurations), len(self.names))
+        return rows if self.variable.is_grouped else rows[..., 0]
+
+    @final
+    def over_names(self, density: Array, observed: Mapping[str, Array]) -> Array:
+        """Log densities of shape (num_padded, blocks), summed over the names that are observed."""
+        if not self.variable.is_grouped:
+            density = density[..., None]
+        present = self.stacked(observed).T.reshape(
+            -1, *(1 for _ in self.configurations), len(self.names)
+        )
+        return jnp.moveaxis(jnp.where(present, density, 0.0).sum(-1), 0, -1)
+
+    @final
+    def of_name(self, tree: Any, name: str) -> Any:
+        """One name of arrays whose last axis is that of the names, if they have one."""
+        if not self.variable.is_grouped:
+            return tree
+        return jax.tree.map(lambda leaf: leaf[..., self.names.index(name)], tree)
+
+
+def select(values: Array, parents: tuple[str, ...], shares: Mapping[str, Array]) -> Array:
+    r"""The entry of each row's configuration: (num_rows, \*configurations, ...) to (num_rows, ...)."""
+    for name in parents:
+        place = shares[name].argmax(0)
+        index = place.reshape(-1, *(1 for _ in values.shape[1:]))
+        values = jnp.take_along_axis(values, index, axis=1)[:, 0]
+    return values

@@ -1,0 +1,189 @@
+"""The rows of a batch: which cells are there, which are hidden, and one sweep over the hidden ones."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.special import entr
+
+from streambayes._core.batch import Batch
+from streambayes._core.numerics import HALF_LOG_TWO_PI
+from streambayes.models.network._factor import AbstractFactor, Moments
+from streambayes.models.network._structure import Structure
+from streambayes.models.network._variables import VectorVariable
+from streambayes.models.network._vector import VectorFactor
+
+__all__ = ["Rows", "hidden_names", "hidden_vectors"]
+
+
+def hidden_names(structure: Structure, batch: Batch) -> tuple[str, ...]:
+    """Variables that some row hides and that bear on others: latent ones, and missing parents."""
+    missing = tuple(name for name in structure.interiors if name in batch.missing)
+    return structure.latents + missing
+
+
+def hidden_vectors(structure: Structure, batch: Batch) -> tuple[str, ...]:
+    """Vectors of which some cells may be missing."""
+    return tuple(
+        variable.entry
+        for variable in structure.variables
+        if isinstance(variable, VectorVariable) and set(variable.names) & set(batch.missing)
+    )
+
+
+@final
+class Rows:
+    r"""A batch as a network sees it.
+
+    A row leaves out the factor of a variable that is missing in it with all its descendants: that is
+    exact. Other missing cells are hidden variables of the row like latent ones, each with a
+    distribution of its own whose natural parameter is the derivative of the expected log joint by
+    its moments.
+
+    Attributes:
+        observed: By name, which rows hold a value, shape (num_padded,).
+        weights: By name, 1.0 where the row has the variable's factor.
+        hidden: Names of the variables with distributions of their own.
+    """
+
+    def __init__(
+        self, structure: Structure, factors: Mapping[str, AbstractFactor], batch: Batch
+    ) -> None:
+        self._structure = structure
+        self._factors = factors
+        self._batch = batch
+        self.hidden = hidden_names(structure, batch)
+        self._vectors = hidden_vectors(structure, batch)
+        cells = dict(zip(batch.columns, batch.observed, strict=True))
+        nothing = jnp.zeros_like(batch.mask)
+        self.observed = {name: cells.get(name, nothing) for name in structure.owner}
+        self._present = self._with_descendants()
+        self.weights = {name: there.astype(float) for name, there in self._present.items()}
+
+    def init_local(self) -> Moments:
+        """Hidden variables before anything is known: equal shares, mean 0 and variance 1."""
+        structure, num_rows = self._structure, self._batch.values.shape[1]
+        discrete = [name for name in self.hidden if structure.is_discrete(name)]
+        others = [name for name in self.hidden if not structure.is_discrete(name)]
+        shares = {}
+        for name in discrete:
+            size = structure.num_values(name)
+            shares[name] = jnp.full((size, num_rows), 1.0 / size)
+        return Moments(
+            shares=shares,
+            means={name: jnp.zeros(num_rows) for name in others},
+            squares={name: jnp.ones(num_rows) for name in others},
+            vectors={},
+        )
+
+    def moments(self, local: Moments) -> Moments:
+        """Moments of all variables: those of the hidden ones, values of the others, 0 where unused."""
+        shares, means, squares = dict(local.shares), dict(local.means), dict(local.squares)
+        for name, place in ((name, place) for place, name in enumerate(self._batch.columns)):
+            there = self.observed[name]
+            values = jnp.where(there, self._batch.values[place], 0.0)
+            if self._structure.is_discrete(name):
+                kinds = jnp.arange(self._structure.num_values(name))[:, None]
+                seen = (there & (values == kinds)).astype(float)
+                shares[name] = jnp.where(there, seen, shares[name]) if name in self.hidden else seen
+                continue
+            if name in self.hidden:
+                means[name] = jnp.where(there, values, means[name])
+                squares[name] = jnp.where(there, jnp.square(values), squares[name])
+            else:
+                means[name], squares[name] = values, jnp.square(values)
+        return Moments(shares=shares, means=means, squares=squares, vectors=dict(local.vectors))
+
+    def filled(self, expectations: Mapping[str, Any], moments: Moments) -> Moments:
+        """Moments with the missing cells of vectors at their optimum."""
+        for entry in self._vectors:
+            factor = self._factors[entry]
+            assert isinstance(factor, VectorFactor)
+            filled = factor.fill(expectations, moments, self.observed)
+            moments = moments.replaced(vectors={entry: filled})
+        return moments
+
+    def sweep(
+        self, expectations: Mapping[str, Any], local: Moments
+    ) -> tuple[Moments, Moments, Array]:
+        """Update every hidden variable in turn; moments of all variables, and the entropy."""
+        moments = self.filled(expectations, self.moments(local))
+        entropy = jnp.zeros(())
+        for name in self.hidden:
+            hides = self._present[name] & ~self.observed[name]
+            update = self._share if self._structure.is_discrete(name) else self._normal
+            moments, part = update(expectations, moments, name, hides)
+            entropy = entropy + jnp.where(hides, part, 0.0).sum()
+        held = Moments(
+            shares={name: moments.shares[name] for name in local.shares},
+            means={name: moments.means[name] for name in local.means},
+            squares={name: moments.squares[name] for name in local.squares},
+            vectors={},
+        )
+        return held, moments, entropy
+
+    def sums(self, moments: Moments) -> dict[str, Any]:
+        """Sums over rows of every factor."""
+        return {
+            entry: factor.sums(moments, self.weights) for entry, factor in self._factors.items()
+        }
+
+    def _share(
+        self, expectations: Mapping[str, Any], moments: Moments, name: str, hides: Array
+    ) -> tuple[Moments, Array]:
+        old = moments.shares[name]
+        logits = jax.grad(
+            lambda share: self._joint_of(name, expectations, moments.replaced(shares={name: share}))
+        )(old)
+        share = jnp.where(hides, jax.nn.softmax(logits, axis=0), old)
+        return moments.replaced(shares={name: share}), entr(share).sum(0)
+
+    def _normal(
+        self, expectations: Mapping[str, Any], moments: Moments, name: str, hides: Array
+    ) -> tuple[Moments, Array]:
+        old = moments.means[name], moments.squares[name]
+        by_mean, by_square = jax.grad(
+            lambda pair: self._joint_of(
+                name,
+                expectations,
+                moments.replaced(means={name: pair[0]}, squares={name: pair[1]}),
+            )
+        )(old)
+        precision = jnp.where(hides, -2.0 * by_square, 1.0)
+        mean = by_mean / precision
+        new = (mean, jnp.square(mean) + 1.0 / precision)
+        means, squares = (jnp.where(hides, n, o) for n, o in zip(new, old, strict=True))
+        moments = moments.replaced(means={name: means}, squares={name: squares})
+        return moments, HALF_LOG_TWO_PI + 0.5 - 0.5 * jnp.log(precision)
+
+    def _joint_of(self, name: str, expectations: Mapping[str, Any], moments: Moments) -> Array:
+        """Expected log-density of the factors that a variable takes part in."""
+        owner = self._structure.owner[name]
+        entries = {owner.entry, *(child.entry for child in self._structure.children[name])}
+        parts = [
+            factor.log_density(expectations, factor.sums(moments, self.weights))
+            for entry, factor in self._factors.items()
+            if entry in entries
+        ]
+        return functools.reduce(jnp.add, parts)
+
+    def _with_descendants(self) -> dict[str, Array]:
+        """By name, the rows in which a variable or something below it is observed."""
+        present: dict[str, Array] = {}
+        if not self._batch.missing:
+            return dict.fromkeys(self._structure.owner, self._batch.mask)
+        for variable in reversed(self._structure.variables):
+            for name in variable.names:
+                below = [n for child in self._structure.children[name] for n in child.names]
+                present[name] = functools.reduce(
+                    jnp.logical_or, [present[n] for n in below], self.observed[name]
+                )
+            if isinstance(variable, VectorVariable):  # one factor for all of its cells
+                together = functools.reduce(
+                    jnp.logical_or, [present[name] for name in variable.names]
+                )
+                present.update(dict.fromkeys(variable.names, together))
+        return present

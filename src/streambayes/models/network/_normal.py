@@ -1,0 +1,120 @@
+"""The factor of normal variables without continuous parents: a mean and a precision."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from streambayes._core.numerics import HALF_LOG_TWO_PI
+from streambayes.families import (
+    AbstractBelief,
+    AbstractFamily,
+    AbstractMarginal,
+    NormalGamma,
+    SpreadMarginal,
+    StudentMarginal,
+)
+from streambayes.models._base import Section
+from streambayes.models.network._factor import AbstractFactor, Moments, Units, select
+
+__all__ = ["NormalFactor"]
+
+
+class NormalSums(NamedTuple):
+    """Rows, sums and sums of squares in the shape of the blocks."""
+
+    num_rows: Array
+    total: Array
+    squares: Array
+
+
+@final
+class NormalFactor(AbstractFactor):
+    r"""$x \mid c \sim N(\mu_c, 1 / \tau_c)$, $(\mu_c, \tau_c) \sim \mathrm{NormalGamma}(1, 1, 0, 1)$."""
+
+    def prior(self) -> dict[str, AbstractFamily]:
+        one = NormalGamma.from_shape_rate_mean_scale(1.0, 1.0, 0.0, 1.0)
+        return {self.entry: one.broadcast_to(self.shape)}
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return {self.entry: self.text("{}")}
+
+    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> NormalSums:
+        present = self.stacked(weights)
+        means, squares = self.stacked(moments.means), self.stacked(moments.squares)
+        rows = jnp.stack([present, present * means, present * squares])
+        found = self.by_configuration(rows, moments)
+        return NormalSums(*(found[..., part, :].reshape(self.shape) for part in range(3)))
+
+    def log_density(self, expectations: Mapping[str, Any], sums: NormalSums) -> Array:
+        precision_mean, precision_mean_square, precision, log_precision = expectations[self.entry]
+        per_row = 0.5 * (log_precision - precision_mean_square) - HALF_LOG_TWO_PI
+        fit = precision_mean * sums.total - 0.5 * precision * sums.squares
+        density: Array = (sums.num_rows * per_row + fit).sum()
+        return density
+
+    def counts(self, sums: NormalSums) -> dict[str, Array]:
+        return {self.entry: sums.num_rows}
+
+    def log_predictive(
+        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
+    ) -> Array:
+        values = self.against_blocks(self.stacked(moments.means))
+        density = belief.log_mean(self.entry, lambda family: family.log_predictive(values))
+        return self.over_names(density, observed)
+
+    def predictive(
+        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
+    ) -> Any:
+        del observed
+
+        def one(family: NormalGamma) -> AbstractMarginal:
+            each = family.broadcast_to((moments.num_rows, *self.shape))
+            gamma = each.precision
+            spread = jnp.sqrt(gamma.rate / gamma.shape * (1.0 + 1.0 / each.scale))
+            return StudentMarginal(2.0 * gamma.shape, each.location, spread)
+
+        return self.of_name(belief.predictive(self.entry, one), name)
+
+    def in_units(self, entry: str, family: Any, units: Units) -> Any:
+        del entry
+        return family.rescaled(*self.own_units(units))
+
+    def from_units(self, entry: str, family: Any, units: Units) -> Any:
+        del entry
+        shift, factor = self.own_units(units)
+        return family.rescaled(-shift / factor, 1.0 / factor)
+
+    def marginals(self, belief: AbstractBelief, units: Units) -> list[Section]:
+        shift, factor = self.own_units(units)
+
+        # moved to the user's units here: natural parameters there would lose digits far from 0
+        def mean(family: NormalGamma) -> AbstractMarginal:
+            gamma = family.precision
+            spread = jnp.sqrt(gamma.rate / (gamma.shape * family.scale))
+            return StudentMarginal(2.0 * gamma.shape, family.location, spread).moved(shift, factor)
+
+        def spread(family: NormalGamma) -> AbstractMarginal:
+            return SpreadMarginal.of(family.precision).in_unit(factor)
+
+        return [
+            (
+                (self.text("mean of {}"), belief.marginal(self.entry, mean)),
+                (self.text("standard deviation of {}"), belief.marginal(self.entry, spread)),
+            )
+        ]
+
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+        mean, precision = parameters[self.entry]
+        return [(mean, 1.0 / jnp.sqrt(precision))]
+
+    def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
+        mean, precision = (
+            select(part, self.parents, moments.shares) for part in parameters[self.entry]
+        )
+        noise = jax.random.normal(key, mean.shape, dtype=float)
+        values = (mean + noise / jnp.sqrt(precision)).reshape(mean.shape[0], -1)
+        return {name: values[:, place] for place, name in enumerate(self.names)}

@@ -1,0 +1,162 @@
+"""Factors with one rate per configuration: counts and waiting times."""
+
+import abc
+from collections.abc import Mapping
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import gammaln
+
+from streambayes.families import (
+    AbstractBelief,
+    AbstractFamily,
+    AbstractMarginal,
+    AbstractPredictive,
+    Gamma,
+    GammaMarginal,
+    Lomax,
+    NegativeBinomial,
+)
+from streambayes.models._base import Section
+from streambayes.models.network._factor import AbstractFactor, Moments, Units, select
+
+__all__ = ["ExponentialFactor", "PoissonFactor"]
+
+
+class RateSums(NamedTuple):
+    """Rows and sums of their values in the shape of the blocks; what does not depend on the rate."""
+
+    num_rows: Array
+    total: Array
+    constant: Array
+
+
+class AbstractRate(AbstractFactor):
+    r"""One rate $r \sim \mathrm{Gamma}(1, 1)$ for each variable and configuration."""
+
+    @abc.abstractmethod
+    def log_base(self, values: Array) -> Array:
+        """Log-density of values apart from the rate."""
+
+    @abc.abstractmethod
+    def predictive_of(self, rate: Gamma) -> AbstractPredictive:
+        """The predictive distribution of a new value."""
+
+    @abc.abstractmethod
+    def draw_values(self, key: Array, rate: Array) -> Array:
+        """Values of given rates."""
+
+    @final
+    def prior(self) -> dict[str, AbstractFamily]:
+        return {self.entry: Gamma.from_shape_rate(np.ones(self.shape), np.ones(self.shape))}
+
+    @final
+    def labels(self) -> dict[str, np.ndarray]:
+        return {self.entry: self.text("{}")}
+
+    @final
+    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> RateSums:
+        values, present = self.stacked(moments.means), self.stacked(weights)
+        total, rows = (
+            self.by_configuration(each, moments).reshape(self.shape)
+            for each in (present * values, present)
+        )
+        return RateSums(rows, total, (present * self.log_base(values)).sum())
+
+    @final
+    def counts(self, sums: RateSums) -> dict[str, Array]:
+        return {self.entry: sums.num_rows}
+
+    @final
+    def log_predictive(
+        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
+    ) -> Array:
+        values = self.against_blocks(self.stacked(moments.means))
+        density = belief.log_mean(
+            self.entry, lambda family: self.predictive_of(family).log_prob(values)
+        )
+        return self.over_names(density, observed)
+
+    @final
+    def predictive(
+        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
+    ) -> Any:
+        del observed
+
+        def one(family: Gamma) -> AbstractMarginal:
+            return self.predictive_of(family.broadcast_to((moments.num_rows, *self.shape)))
+
+        return self.of_name(belief.predictive(self.entry, one), name)
+
+    @final
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+        return [(parameters[self.entry],)]
+
+    @final
+    def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
+        rate = select(parameters[self.entry], self.parents, moments.shares)
+        values = self.draw_values(key, rate).reshape(rate.shape[0], -1)
+        return {name: values[:, place] for place, name in enumerate(self.names)}
+
+
+@final
+class PoissonFactor(AbstractRate):
+    r"""$p(x \mid c) = r_c^x e^{-r_c} / x!$."""
+
+    def log_density(self, expectations: Mapping[str, Any], sums: RateSums) -> Array:
+        log_rate, rate = expectations[self.entry]
+        density: Array = (sums.total * log_rate - sums.num_rows * rate).sum() + sums.constant
+        return density
+
+    def log_base(self, values: Array) -> Array:
+        return -gammaln(values + 1.0)
+
+    def predictive_of(self, rate: Gamma) -> AbstractPredictive:
+        return NegativeBinomial(rate)
+
+    def draw_values(self, key: Array, rate: Array) -> Array:
+        return jax.random.poisson(key, rate).astype(float)
+
+    def marginals(self, belief: AbstractBelief, units: Units) -> list[Section]:
+        del units
+        return [((self.text("rate of {}"), belief.marginal(self.entry, GammaMarginal)),)]
+
+
+@final
+class ExponentialFactor(AbstractRate):
+    r"""$p(x \mid c) = r_c e^{-r_c x}$, $x \ge 0$."""
+
+    def log_density(self, expectations: Mapping[str, Any], sums: RateSums) -> Array:
+        log_rate, rate = expectations[self.entry]
+        density: Array = (sums.num_rows * log_rate - sums.total * rate).sum()
+        return density
+
+    def log_base(self, values: Array) -> Array:
+        return jnp.zeros_like(values)
+
+    def predictive_of(self, rate: Gamma) -> AbstractPredictive:
+        return Lomax(rate)
+
+    def draw_values(self, key: Array, rate: Array) -> Array:
+        return jax.random.exponential(key, rate.shape, dtype=float) / rate
+
+    def in_units(self, entry: str, family: Any, units: Units) -> Any:
+        del entry
+        _, factor = self.own_units(units)
+        return Gamma.from_shape_rate(family.shape, family.rate * factor)
+
+    def from_units(self, entry: str, family: Any, units: Units) -> Any:
+        del entry
+        _, factor = self.own_units(units)
+        return Gamma.from_shape_rate(family.shape, family.rate / factor)
+
+    def marginals(self, belief: AbstractBelief, units: Units) -> list[Section]:
+        _, factor = self.own_units(units)
+
+        def rate(family: Gamma) -> AbstractMarginal:
+            return GammaMarginal(Gamma(family.shape_minus_one, family.negative_rate * factor))
+
+        return [((self.text("rate of {}"), belief.marginal(self.entry, rate)),)]

@@ -1,0 +1,521 @@
+r"""Factors of normal variables with continuous parents: linear regressions.
+
+$y \mid u, c \sim N(b_c \cdot u, 1 / \tau_c)$ with $u = (1, x_1, \dots, x_m)$. What is believed of $(b, \tau)$
+enters in four expectations, $E[\tau b]$, $E[\tau b b^\top]$, $E[\tau]$ and $E[\ln \tau]$; three ways to hold
+that belief differ in nothing else.
+"""
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from streambayes._core import linalg
+from streambayes._core.numerics import HALF_LOG_TWO_PI
+from streambayes.families import (
+    AbstractBelief,
+    AbstractFamily,
+    AbstractMarginal,
+    Gamma,
+    MultivariateNormal,
+    MultivariateNormalGamma,
+    NoisyNormal,
+    Normal,
+    NormalMarginal,
+    SpreadMarginal,
+    StudentMarginal,
+)
+from streambayes.models._base import Section
+from streambayes.models.network._factor import AbstractFactor, Moments, Units, select
+from streambayes.models.network._structure import Structure
+from streambayes.models.network._variables import AbstractVariable
+
+__all__ = ["ConjugateRegression", "IndependentRegression", "JointRegression"]
+
+
+class RegressionSums(NamedTuple):
+    r"""Rows, $\sum y^2$, $\sum y u$ and $\sum u u^\top$ in the shape of the blocks."""
+
+    num_rows: Array
+    squares: Array
+    products: Array
+    gram: Array
+
+
+class NoisyCoefficients(NamedTuple):
+    r"""What is expected of $\tau b$, $\tau b b^\top$, $\tau$ and $\ln\tau$."""
+
+    precision_mean: Array
+    precision_outer: Array
+    precision: Array
+    log_precision: Array
+
+
+class AbstractRegression(AbstractFactor):
+    """What the three share: sums over rows, the density, units."""
+
+    def __init__(self, variable: AbstractVariable, structure: Structure) -> None:
+        super().__init__(variable, structure)
+        self.regressors = structure.continuous_parents(variable)
+        self.size = len(self.regressors) + 1
+
+    @abc.abstractmethod
+    def expected(self, expectations: Mapping[str, Any]) -> NoisyCoefficients:
+        """The four expectations, in the shape of the blocks."""
+
+    @abc.abstractmethod
+    def density_of(self, belief: AbstractBelief, design: Array, values: Array) -> Array:
+        """Log predictive density of values (rows, 1.., names), given a design of (rows, size)."""
+
+    @abc.abstractmethod
+    def predictive_of(self, belief: AbstractBelief, design: Array) -> AbstractMarginal:
+        """The predictive distribution of a value, all arrays of shape (rows, blocks)."""
+
+    @abc.abstractmethod
+    def coefficient_marginals(
+        self, belief: AbstractBelief, matrix: Array, offset: Array
+    ) -> AbstractMarginal:
+        """Marginals of matrix · coefficients + offset, on a last axis."""
+
+    @abc.abstractmethod
+    def noise_marginal(self, belief: AbstractBelief, factor: Any) -> AbstractMarginal:
+        """Marginals of the noise's standard deviation times a factor."""
+
+    @abc.abstractmethod
+    def drawn(self, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
+        """Coefficients (rows, blocks, size) and precision (rows, blocks) of drawn parameters."""
+
+    @final
+    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> RegressionSums:
+        design, variances = self._design(moments)
+        shares = self.weights_of(moments)
+        if shares is None:
+            shares = jnp.ones((1, design.shape[-1]))
+        found = []
+        for name in self.names:
+            present = shares * weights[name]  # (configurations, rows)
+            value = moments.means[name]
+            weighted = present[:, None, :] * design
+            spread = present @ variances.T
+            found.append(
+                RegressionSums(
+                    present.sum(-1),
+                    present @ moments.squares[name],
+                    weighted @ value,
+                    weighted @ design.T + spread[..., None] * jnp.eye(self.size),
+                )
+            )
+        stacked = jax.tree.map(lambda *parts: jnp.stack(parts, 1), *found)
+        sums: RegressionSums = jax.tree.map(
+            lambda part: part.reshape(*self.shape, *part.shape[2:]), stacked
+        )
+        return sums
+
+    @final
+    def log_density(self, expectations: Mapping[str, Any], sums: RegressionSums) -> Array:
+        precision_mean, precision_outer, precision, log_precision = self.expected(expectations)
+        fit = (
+            precision * sums.squares
+            - 2.0 * (precision_mean * sums.products).sum(-1)
+            + (precision_outer * sums.gram).sum((-1, -2))
+        )
+        density: Array = (sums.num_rows * (0.5 * log_precision - HALF_LOG_TWO_PI) - 0.5 * fit).sum()
+        return density
+
+    @final
+    def counts(self, sums: RegressionSums) -> dict[str, Array]:
+        return dict.fromkeys(self.prior(), sums.num_rows)
+
+    @final
+    def log_predictive(
+        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
+    ) -> Array:
+        values = self.against_blocks(self.stacked(moments.means))
+        density = self.density_of(belief, self._design(moments)[0].T, values)
+        return self.over_names(density, observed)
+
+    @final
+    def predictive(
+        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
+    ) -> Any:
+        del observed
+        return self.of_name(self.predictive_of(belief, self._design(moments)[0].T), name)
+
+    @final
+    def marginals(self, belief: AbstractBelief, units: Units) -> list[Section]:
+        matrix, _, offset = self.change_of_units(units)
+        names = [
+            self.text("intercept of {}"),
+            *(self.text(f"slope of {{}} on {name}") for name in self.regressors),
+        ]
+        _, factor = self.own_units(units)
+        noise = self.text("residual standard deviation of {}")
+        return [
+            ((np.stack(names, -1), self.coefficient_marginals(belief, matrix, offset)),),
+            ((noise, self.noise_marginal(belief, factor)),),
+        ]
+
+    @final
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+        coefficients, precision = self.drawn(parameters)
+        return [(coefficients,), (1.0 / jnp.sqrt(precision),)]
+
+    @final
+    def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
+        coefficients, precision = (
+            select(part, self.parents, moments.shares) for part in self.drawn(parameters)
+        )
+        design = self._design(moments)[0].T
+        if self.variable.is_grouped:
+            design = design[:, None, :]
+        noise = jax.random.normal(key, precision.shape, dtype=float) / jnp.sqrt(precision)
+        values = ((coefficients * design).sum(-1) + noise).reshape(precision.shape[0], -1)
+        return {name: values[:, place] for place, name in enumerate(self.names)}
+
+    @final
+    def change_of_units(self, units: Units) -> tuple[Array, Array, Array]:
+        r"""$T$, $T^{-1}$ and $t$ with user's coefficients $= T b + t$; a leading axis over a list of names.
+
+        With $y' = s + f y$ and $x_j' = s_j + f_j x_j$: $b_j' = b_j f / f_j$ and
+        $b_0' = s + f b_0 - \sum_j b_j' s_j$.
+        """
+        shift, factor = (jnp.asarray(part)[..., None] for part in self.own_units(units))
+        others = [units(name) for name in self.regressors]
+        shifts = jnp.asarray([0.0, *(other[0] for other in others)])
+        factors = jnp.asarray([1.0, *(other[1] for other in others)])
+        first = jnp.eye(self.size)[0]
+        diagonal = (factor / factors)[..., None] * jnp.eye(self.size)
+        matrix = diagonal - first[:, None] * (factor * shifts / factors)[..., None, :]
+        back = (factors / factor)[..., None] * jnp.eye(self.size)
+        inverse = back + first[:, None] * (shifts / factor)[..., None, :]
+        return matrix, inverse, shift * first
+
+    def _design(self, moments: Moments) -> tuple[Array, Array]:
+        """Means and variances of (1, regressors), both of shape (size, num_padded)."""
+        means = jnp.stack([moments.means[name] for name in self.regressors])
+        squares = jnp.stack([moments.squares[name] for name in self.regressors])
+        one = jnp.ones((1, means.shape[-1]))
+        variances = jnp.concatenate([0.0 * one, squares - jnp.square(means)])
+        return jnp.concatenate([one, means]), variances
+
+
+class AbstractSeparate(AbstractRegression):
+    """Coefficients and noise are blocks of their own, which take turns."""
+
+    @property
+    @final
+    def noise(self) -> str:
+        """The entry of the noise's precision."""
+        return f"{self.entry}: noise"
+
+    @final
+    def noise_prior(self) -> dict[str, AbstractFamily]:
+        """Gamma(1, 1)."""
+        return {self.noise: Gamma.from_shape_rate(np.ones(self.shape), np.ones(self.shape))}
+
+    @final
+    def noise_marginal(self, belief: AbstractBelief, factor: Any) -> AbstractMarginal:
+        return belief.marginal(self.noise, lambda family: SpreadMarginal.of(family).in_unit(factor))
+
+
+@final
+class JointRegression(AbstractSeparate):
+    r"""$b \sim N(0, I)$ as one block, $\tau \sim \mathrm{Gamma}(1, 1)$ as another."""
+
+    @property
+    def coefficients(self) -> str:
+        """The entry of the coefficients."""
+        return f"{self.entry}: coefficients"
+
+    @property
+    def turns(self) -> tuple[tuple[str, ...], ...]:
+        return ((self.noise,), (self.coefficients,))
+
+    def prior(self) -> dict[str, AbstractFamily]:
+        one = MultivariateNormal.from_mean_precision(np.zeros(self.size), np.eye(self.size))
+        return {self.coefficients: one.broadcast_to(self.shape), **self.noise_prior()}
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return {
+            self.coefficients: self.text("{}: coefficients"),
+            self.noise: self.text("{}: noise"),
+        }
+
+    def touched_by(self, column: str) -> dict[str, np.ndarray]:
+        touched = super().touched_by(column)
+        if column in self.regressors:
+            touched[self.coefficients] = np.ones(self.shape, bool)
+        return touched
+
+    def expected(self, expectations: Mapping[str, Any]) -> NoisyCoefficients:
+        value, outer = expectations[self.coefficients]
+        log_precision, precision = expectations[self.noise]
+        return NoisyCoefficients(
+            precision[..., None] * value,
+            precision[..., None, None] * outer,
+            precision,
+            log_precision,
+        )
+
+    def density_of(self, belief: AbstractBelief, design: Array, values: Array) -> Array:
+        density: Array = self._over_both(
+            belief.log_mean,
+            lambda coefficients, noise: self._noisy(design, coefficients, noise).log_prob(values),
+        )
+        return density
+
+    def predictive_of(self, belief: AbstractBelief, design: Array) -> AbstractMarginal:
+        marginal: AbstractMarginal = self._over_both(
+            belief.predictive,
+            lambda coefficients, noise: self._noisy(design, coefficients, noise),
+        )
+        return marginal
+
+    def coefficient_marginals(
+        self, belief: AbstractBelief, matrix: Array, offset: Array
+    ) -> AbstractMarginal:
+        def one(family: MultivariateNormal) -> AbstractMarginal:
+            mean = (matrix * family.mean()[..., None, :]).sum(-1) + offset
+            half = linalg.solve_lower(
+                linalg.cholesky(family.precision),
+                jnp.broadcast_to(jnp.swapaxes(matrix, -1, -2), family.precision.shape),
+            )
+            return NormalMarginal(mean, jnp.sqrt(jnp.square(half).sum(-2)))
+
+        return belief.marginal(self.coefficients, one)
+
+    def in_units(self, entry: str, family: Any, units: Units) -> Any:
+        matrix, inverse, offset = self.change_of_units(units)
+        if entry == self.coefficients:
+            return family.rescaled(matrix, inverse, offset)
+        return _noise_times(family, self.own_units(units)[1])
+
+    def from_units(self, entry: str, family: Any, units: Units) -> Any:
+        matrix, inverse, offset = self.change_of_units(units)
+        if entry == self.coefficients:
+            return family.rescaled(inverse, matrix, -(inverse * offset[..., None, :]).sum(-1))
+        return _noise_times(family, 1.0 / self.own_units(units)[1])
+
+    def drawn(self, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
+        return parameters[self.coefficients], parameters[self.noise]
+
+    def _over_both(self, mean_over: Callable[..., Any], of: Callable[..., Any]) -> Any:
+        """Over what is believed of the coefficients and, within, of the noise."""
+        return mean_over(
+            self.coefficients,
+            lambda coefficients: mean_over(self.noise, lambda noise: of(coefficients, noise)),
+        )
+
+    def _noisy(self, design: Array, coefficients: MultivariateNormal, noise: Gamma) -> NoisyNormal:
+        location = _projected(coefficients.mean(), design)
+        variance = _spread(linalg.cholesky(coefficients.precision), design)
+        return NoisyNormal(location, variance, noise.broadcast_to(location.shape))
+
+
+@final
+class IndependentRegression(AbstractSeparate):
+    r"""Each coefficient $b_j \sim N(0, 1)$ is a block of its own, and $\tau \sim \mathrm{Gamma}(1, 1)$.
+
+    The paper's form. The intercept is the mean at the centres of the regressors' columns (0 where
+    units are left alone): only so do coefficients stay independent in the user's units.
+    """
+
+    @property
+    def coefficients(self) -> tuple[str, ...]:
+        """The entries of the coefficients."""
+        slopes = (f"{self.entry}: b[{name}]" for name in self.regressors)
+        return (f"{self.entry}: intercept", *slopes)
+
+    @property
+    def turns(self) -> tuple[tuple[str, ...], ...]:
+        return ((self.noise,), *((name,) for name in self.coefficients))
+
+    def prior(self) -> dict[str, AbstractFamily]:
+        one = Normal.from_mean_precision(0.0, 1.0).broadcast_to(self.shape)
+        return {**dict.fromkeys(self.coefficients, one), **self.noise_prior()}
+
+    def labels(self) -> dict[str, np.ndarray]:
+        patterns = ["{}: intercept", *(f"{{}}: b[{name}]" for name in self.regressors)]
+        return {
+            **{n: self.text(p) for n, p in zip(self.coefficients, patterns, strict=True)},
+            self.noise: self.text("{}: noise"),
+        }
+
+    def touched_by(self, column: str) -> dict[str, np.ndarray]:
+        touched = super().touched_by(column)
+        if column in self.regressors:
+            slope = self.coefficients[1 + self.regressors.index(column)]
+            for name in (self.coefficients[0], slope):
+                touched[name] = np.ones(self.shape, bool)
+        return touched
+
+    def expected(self, expectations: Mapping[str, Any]) -> NoisyCoefficients:
+        value = jnp.stack([expectations[name].value for name in self.coefficients], -1)
+        square = jnp.stack([expectations[name].square for name in self.coefficients], -1)
+        diagonal = jnp.eye(self.size, dtype=bool)
+        outer = jnp.where(diagonal, square[..., None], value[..., :, None] * value[..., None, :])
+        log_precision, precision = expectations[self.noise]
+        return NoisyCoefficients(
+            precision[..., None] * value,
+            precision[..., None, None] * outer,
+            precision,
+            log_precision,
+        )
+
+    def density_of(self, belief: AbstractBelief, design: Array, values: Array) -> Array:
+        location, variance = self._moments(belief, design)
+
+        def density(noise: Gamma) -> Array:
+            return NoisyNormal(location, variance, noise.broadcast_to(location.shape)).log_prob(
+                values
+            )
+
+        return belief.log_mean(self.noise, density)
+
+    def predictive_of(self, belief: AbstractBelief, design: Array) -> AbstractMarginal:
+        location, variance = self._moments(belief, design)
+        return belief.predictive(
+            self.noise,
+            lambda noise: NoisyNormal(location, variance, noise.broadcast_to(location.shape)),
+        )
+
+    def coefficient_marginals(
+        self, belief: AbstractBelief, matrix: Array, offset: Array
+    ) -> AbstractMarginal:
+        mean, variance = self._each(belief)
+        return NormalMarginal(
+            (matrix * mean[..., None, :]).sum(-1) + offset,
+            jnp.sqrt((jnp.square(matrix) * variance[..., None, :]).sum(-1)),
+        )
+
+    def in_units(self, entry: str, family: Any, units: Units) -> Any:
+        shift, factor = self._own_or_slope(entry, units)
+        if entry == self.noise:
+            return _noise_times(family, factor)
+        return family.rescaled(shift, factor)
+
+    def from_units(self, entry: str, family: Any, units: Units) -> Any:
+        shift, factor = self._own_or_slope(entry, units)
+        if entry == self.noise:
+            return _noise_times(family, 1.0 / factor)
+        return family.rescaled(-shift / factor, 1.0 / factor)
+
+    def drawn(self, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
+        each = jnp.stack([parameters[name] for name in self.coefficients], -1)
+        return each, parameters[self.noise]
+
+    def _own_or_slope(self, entry: str, units: Units) -> tuple[Any, Any]:
+        shift, factor = self.own_units(units)
+        if entry in self.coefficients[1:]:
+            regressor = self.regressors[self.coefficients.index(entry) - 1]
+            return 0.0 * shift, factor / units(regressor)[1]
+        return shift, factor
+
+    def _each(self, belief: AbstractBelief) -> tuple[Array, Array]:
+        """Means and variances of the coefficients on a last axis; of a bank, its mixture's."""
+
+        def one(family: Normal) -> AbstractMarginal:
+            return NormalMarginal(family.mean(), 1.0 / jnp.sqrt(family.precision))
+
+        each = [belief.marginal(name, one) for name in self.coefficients]
+        means = jnp.stack([marginal.mean() for marginal in each], -1)
+        return means, jnp.stack([marginal.variance() for marginal in each], -1)
+
+    def _moments(self, belief: AbstractBelief, design: Array) -> tuple[Array, Array]:
+        mean, variance = self._each(belief)
+        return _projected(mean, design), _projected(variance, jnp.square(design))
+
+
+@final
+class ConjugateRegression(AbstractRegression):
+    r"""$(b, \tau)$ as one block: $\tau \sim \mathrm{Gamma}(1, 1)$, $b \mid \tau \sim N(0, I / \tau)$; exact."""
+
+    def prior(self) -> dict[str, AbstractFamily]:
+        one = MultivariateNormalGamma.from_shape_rate_mean_scale(
+            1.0, 1.0, np.zeros(self.size), np.eye(self.size)
+        )
+        return {self.entry: one.broadcast_to(self.shape)}
+
+    def labels(self) -> dict[str, np.ndarray]:
+        return {self.entry: self.text("{}")}
+
+    def touched_by(self, column: str) -> dict[str, np.ndarray]:
+        if column in self.regressors:
+            return {self.entry: np.ones(self.shape, bool)}
+        return super().touched_by(column)
+
+    def expected(self, expectations: Mapping[str, Any]) -> NoisyCoefficients:
+        return NoisyCoefficients(*expectations[self.entry])
+
+    def density_of(self, belief: AbstractBelief, design: Array, values: Array) -> Array:
+        return belief.log_mean(
+            self.entry, lambda family: self._student(family, design).log_prob(values)
+        )
+
+    def predictive_of(self, belief: AbstractBelief, design: Array) -> AbstractMarginal:
+        return belief.predictive(self.entry, lambda family: self._student(family, design))
+
+    def coefficient_marginals(
+        self, belief: AbstractBelief, matrix: Array, offset: Array
+    ) -> AbstractMarginal:
+        def one(family: MultivariateNormalGamma) -> AbstractMarginal:
+            gamma = family.precision
+            mean = (matrix * family.location[..., None, :]).sum(-1) + offset
+            half = linalg.solve_lower(
+                linalg.cholesky(family.scale),
+                jnp.broadcast_to(jnp.swapaxes(matrix, -1, -2), family.scale.shape),
+            )
+            spread = jnp.sqrt((gamma.rate / gamma.shape)[..., None] * jnp.square(half).sum(-2))
+            degrees = jnp.broadcast_to(2.0 * gamma.shape[..., None], spread.shape)
+            return StudentMarginal(degrees, mean, spread)
+
+        return belief.marginal(self.entry, one)
+
+    def noise_marginal(self, belief: AbstractBelief, factor: Any) -> AbstractMarginal:
+        return belief.marginal(
+            self.entry, lambda family: SpreadMarginal.of(family.precision).in_unit(factor)
+        )
+
+    def in_units(self, entry: str, family: Any, units: Units) -> Any:
+        del entry
+        matrix, inverse, offset = self.change_of_units(units)
+        return family.rescaled(matrix, inverse, offset, self.own_units(units)[1])
+
+    def from_units(self, entry: str, family: Any, units: Units) -> Any:
+        del entry
+        matrix, inverse, offset = self.change_of_units(units)
+        back = -(inverse * offset[..., None, :]).sum(-1)
+        return family.rescaled(inverse, matrix, back, 1.0 / self.own_units(units)[1])
+
+    def drawn(self, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
+        coefficients, precision = parameters[self.entry]
+        return coefficients, precision
+
+    def _student(self, family: MultivariateNormalGamma, design: Array) -> StudentMarginal:
+        gamma = family.precision
+        location = _projected(family.location, design)
+        wide = 1.0 + _spread(linalg.cholesky(family.scale), design)
+        spread = jnp.sqrt(gamma.rate / gamma.shape * wide)
+        return StudentMarginal(
+            jnp.broadcast_to(2.0 * gamma.shape, location.shape), location, spread
+        )
+
+
+def _projected(coefficients: Array, design: Array) -> Array:
+    """(blocks, size) and (rows, size) to (rows, blocks)."""
+    return jnp.einsum("...p,np->n...", coefficients, design)
+
+
+def _spread(factor: linalg.Factor, design: Array) -> Array:
+    r"""$u^\top (LL^\top)^{-1} u$: (blocks, size, size) and (rows, size) to (rows, blocks)."""
+    half = linalg.solve_lower(factor, design.T)
+    return jnp.moveaxis(jnp.square(half).sum(-2), -1, 0)
+
+
+def _noise_times(noise: Gamma, factor: Any) -> Gamma:
+    """The precision of noise that is a factor as large."""
+    return Gamma.from_shape_rate(noise.shape, noise.rate * factor**2)
