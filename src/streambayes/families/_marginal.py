@@ -61,15 +61,22 @@ class AbstractMarginal(abc.ABC):
             for end in self.bracket()
         )
 
-        def halve(_: int, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-            below, above = ends
+        def apart(at: tuple[Array, Array, Array]) -> Array:
+            below, above, halvings = at
+            width = above - below
+            near = width <= 1e-14 * jnp.maximum(jnp.abs(below), jnp.abs(above))
+            return (halvings < 200) & ~near.all()
+
+        def halve(at: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            below, above, halvings = at
             middle = 0.5 * (below + above)
             short = self.cdf(middle) < probability
-            return jnp.where(short, middle, below), jnp.where(short, above, middle)
+            below, above = jnp.where(short, middle, below), jnp.where(short, above, middle)
+            return below, above, halvings + 1
 
         quantile: Array
         # the upper end: at a jump, the function reaches the probability there and not below
-        _, quantile = jax.lax.fori_loop(0, 200, halve, (low, high))
+        _, quantile, _ = jax.lax.while_loop(apart, halve, (low, high, jnp.zeros((), int)))
         return quantile
 
 

@@ -1,7 +1,7 @@
 """The rows of a batch: which cells are there, which are hidden, and one sweep over the hidden ones."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import jax
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import entr
 
+from streambayes._core import linalg
 from streambayes._core.batch import Batch
 from streambayes._core.numerics import HALF_LOG_TWO_PI
 from streambayes.models.network._factor import AbstractFactor, Moments
@@ -130,6 +131,52 @@ class Rows:
         return {
             entry: factor.sums(moments, self.weights) for entry, factor in self._factors.items()
         }
+
+    def joint_normal(
+        self, expectations: Mapping[str, Any], moments: Moments, names: Sequence[str]
+    ) -> tuple[Array, Array, Array]:
+        r"""What rows hide of normal variables, together: mean, precision and log mass, given the others.
+
+        The expected log joint is quadratic in them, so that its derivatives at any point state it; each
+        on its own (``sweep``) has the same mean at its fixed point, but less variance. Shapes
+        (num_padded, num_names), (num_padded, num_names, num_names), (num_padded,); the identity where
+        a row hides nothing.
+        """
+        hides = jnp.stack([self._present[n] & ~self.observed[n] for n in names], -1)
+        at = jnp.stack([moments.means[n] for n in names], -1)
+
+        def joint(means: Array, squares: Array, weights: Mapping[str, Array]) -> Array:
+            now = moments.replaced(
+                means={n: means[:, k] for k, n in enumerate(names)},
+                squares={n: squares[:, k] for k, n in enumerate(names)},
+            )
+            parts = [
+                factor.log_density(expectations, factor.sums(now, weights))
+                for factor in self._factors.values()
+            ]
+            return functools.reduce(jnp.add, parts)
+
+        def slope(means: Array) -> tuple[Array, Array]:
+            slopes: tuple[Array, Array] = jax.grad(joint, argnums=(0, 1))(
+                means, jnp.square(at), self.weights
+            )
+            return slopes
+
+        columns = []
+        for place in range(len(names)):  # rows do not meet: one direction serves all of them
+            along = jnp.zeros_like(at).at[:, place].set(1.0)
+            (by_mean, by_square), (column, _) = jax.jvp(slope, (at,), (along,))
+            columns.append(column)
+        eye = jnp.eye(len(names))
+        precision = -jnp.stack(columns, -1) - 2.0 * by_square[..., None] * eye
+        precision = jnp.where(hides[:, :, None] & hides[:, None, :], precision, eye)
+        factor = linalg.cholesky(precision)
+        away = jnp.where(hides, by_mean + 2.0 * at * by_square, 0.0)
+        centre = at + linalg.solve(factor, away[..., None])[..., 0]
+        # the joint is linear in each factor's weights: so it splits into rows
+        each = jax.grad(joint, argnums=2)(centre, jnp.square(centre), self.weights)
+        rows = functools.reduce(jnp.add, [self.weights[n] * each[n] for n in each])
+        return centre, precision, rows - 0.5 * linalg.log_det(factor)
 
     def _share(
         self, expectations: Mapping[str, Any], moments: Moments, name: str, hides: Array

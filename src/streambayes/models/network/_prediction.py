@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core import linalg
 from streambayes._core.batch import Batch
 from streambayes.families import (
     AbstractBelief,
@@ -32,6 +33,7 @@ __all__ = ["Predictor", "is_closed"]
 _NUM_DRAWS = 256
 _MAX_STATES = 1024
 _WIDER = 1.3
+_MAX_MODES = 32
 
 
 def is_closed(structure: Structure, batch: Batch) -> bool:
@@ -96,6 +98,10 @@ class Predictor:
         self._closed = not self._normals and not self._drawn
         self._moments = rows.moments(local)
         self._shape = tuple(structure.num_values(name) for name in self._summed)
+        num_states = math.prod(self._shape)
+        self._num_modes = num_states if num_states <= _MAX_MODES else 1
+        if self._normals:
+            self._modes = self._normal_modes()
 
     def log_density(self) -> Array:
         """Log predictive density of what is observed of each row, shape (num_padded,)."""
@@ -240,6 +246,7 @@ class Predictor:
     def _nodes(self, more: int) -> Array:
         """Points that fill the unit cube evenly, shape (num_draws, dimensions)."""
         size = len(self._normals) + len(self._drawn) + len(self._summed) + more
+        size += self._num_modes > 1
         # the additive recurrence of the generalised golden ratio: x^(d + 1) = x + 1
         ratio = 2.0
         for _ in range(50):
@@ -253,10 +260,8 @@ class Predictor:
         turn = (jnp.arange(num_rows) * 0.6180339887498949) % 1.0  # rows differ in their points
         points = iter((node[:, None] + turn) % 1.0)
         moments, seen, log_weight = self._moments, dict(self._rows.observed), jnp.zeros(num_rows)
-        for name in self._normals:
-            moments, seen, log_weight = self._propose_normal(
-                name, next(points), moments, seen, log_weight
-            )
+        if self._normals:
+            moments, seen, log_weight = self._propose_normals(points, moments, seen)
         for name in self._drawn:
             moments, seen, log_weight = self._propose_state(
                 name, next(points), moments, seen, log_weight
@@ -269,17 +274,49 @@ class Predictor:
                 moments, seen = self._below(name, points, moments, seen)
         return Draw(log_weight + total, posterior, moments)
 
-    def _propose_normal(
-        self, name: str, point: Array, moments: Moments, seen: dict[str, Array], log_weight: Array
+    def _normal_modes(self) -> tuple[Array, Array, linalg.Factor]:
+        """Of the hidden normals in each state of the others, if they are few: weight, mean, factor."""
+        expectations = self._belief.expectations()
+        num_states = self._num_modes
+
+        def mode(state: Array) -> tuple[Array, Array, Array]:
+            moments = self._moments
+            if num_states > 1:
+                places = jnp.unravel_index(state, self._shape)
+                for name, place in zip(self._summed, places, strict=True):
+                    share = moments.shares[name]
+                    one = (jnp.arange(share.shape[0]) == place)[:, None]
+                    open_rows = self._hides(name)
+                    # a row that holds the variable has one state of it: the others get no weight
+                    share = jnp.where(open_rows, one, share)
+                    moments = moments.replaced(shares={name: share})
+            return self._rows.joint_normal(expectations, moments, self._normals)
+
+        centres, precisions, log_masses = jax.lax.map(mode, jnp.arange(num_states))
+        return jax.nn.softmax(log_masses, axis=0), centres, linalg.cholesky(precisions)
+
+    def _propose_normals(
+        self, points: Any, moments: Moments, seen: dict[str, Array]
     ) -> tuple[Moments, dict[str, Array], Array]:
-        hides = self._hides(name)
-        mean = moments.means[name]
-        spread = _WIDER * jnp.sqrt(jnp.maximum(moments.squares[name] - jnp.square(mean), 1e-300))
-        t = _student_quantile(point)
-        value = jnp.where(hides, mean + spread * t, mean)
-        log_weight = log_weight - jnp.where(hides, _student_log_density(t) - jnp.log(spread), 0.0)
-        moments = moments.replaced(means={name: value}, squares={name: jnp.square(value)})
-        return moments, {**seen, name: seen[name] | hides}, log_weight
+        """Values of the hidden normals from one of their modes, with wider tails."""
+        weights, centres, factor = self._modes
+        weights = 0.9 * weights + 0.1 / weights.shape[0]
+        t = jnp.stack([_student_quantile(next(points)) for _ in self._normals], -1)
+        # (modes, rows)
+        chosen = _state(weights, next(points)) if self._num_modes > 1 else jnp.ones_like(weights)
+        moved = linalg.solve_lower_transposed(factor, t[..., None])[..., 0]
+        values = (chosen[..., None] * (centres + _WIDER * moved)).sum(0)
+        hides = jnp.stack([self._hides(name) for name in self._normals], -1)
+        # density of the mixture at the values: every mode may have made them
+        white = ((values - centres)[..., None, :] @ factor.lower)[..., 0, :] / _WIDER
+        parts = jnp.where(hides, _student_log_density(white) - jnp.log(_WIDER), 0.0).sum(-1)
+        parts = parts + 0.5 * linalg.log_det(factor) + jnp.log(weights)
+        log_weight = -jax.nn.logsumexp(parts, axis=0)
+        for place, name in enumerate(self._normals):
+            value = jnp.where(hides[:, place], values[:, place], moments.means[name])
+            moments = moments.replaced(means={name: value}, squares={name: jnp.square(value)})
+            seen = {**seen, name: seen[name] | hides[:, place]}
+        return moments, seen, log_weight
 
     def _propose_state(
         self, name: str, point: Array, moments: Moments, seen: dict[str, Array], log_weight: Array

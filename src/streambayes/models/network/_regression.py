@@ -247,8 +247,8 @@ class JointRegression(AbstractSeparate):
 
     def touched_by(self, column: str) -> dict[str, np.ndarray]:
         touched = super().touched_by(column)
-        if column in self.regressors:
-            touched[self.coefficients] = np.ones(self.shape, bool)
+        if column in self.regressors:  # with the coefficients, what they leave unexplained
+            touched = dict.fromkeys(touched, np.ones(self.shape, bool))
         return touched
 
     def expected(self, expectations: Mapping[str, Any]) -> NoisyCoefficients:
@@ -349,7 +349,7 @@ class IndependentRegression(AbstractSeparate):
         touched = super().touched_by(column)
         if column in self.regressors:
             slope = self.coefficients[1 + self.regressors.index(column)]
-            for name in (self.coefficients[0], slope):
+            for name in (self.coefficients[0], slope, self.noise):
                 touched[name] = np.ones(self.shape, bool)
         return touched
 
