@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, special
 
 import streambayes as sb
-from tests.tables import MODELS, QUICK, SLOW
+from tests.tables import MODELS, QUICK
 
 NORMAL = sb.TruncatedNormal.from_mean_variance(0.4, 0.2)
 COIN = sb.models.BetaBinomial("x")
@@ -75,7 +75,7 @@ def test_gap_between_the_bounds(rho_prior):
 
 LEARNED = [
     *itertools.product(QUICK, [sb.HPP(), sb.MHPP(), sb.MHPP(NORMAL)]),
-    *itertools.product(SLOW, [sb.HPP()]),
+    *((f"regression{kind}", sb.HPP()) for kind in ("", ", independent", ", conjugate")),
 ]
 
 
