@@ -39,7 +39,9 @@ class Column:
         that do not fit.
         """
         try:
-            array = np.asarray(values)
+            # a list of text and NaN would become an array of text
+            plain = self.kind == CATEGORY and isinstance(values, list | tuple)
+            array = np.asarray(values, dtype=object if plain else None)
         except ValueError:
             message = f"column {self.name!r} must have one value for each row"
             raise ValueError(message) from None
