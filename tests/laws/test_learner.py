@@ -345,7 +345,7 @@ class TestScale:
 
     @pytest.mark.parametrize("coefficients", ["joint", "independent", "conjugate"])
     def test_a_regressor_that_varies_late_restarts_what_it_touches(self, coefficients):
-        """Its own block and the coefficients, which are measured in its units; not the noise."""
+        """Its own block, the coefficients, which are measured in its units, and what they leave."""
         _, draw = MODELS["regression"]
         model = sb.models.LinearRegression("y", ["a", "b"], coefficients)
         learner = sb.StreamLearner(model, sb.SVB())
@@ -358,8 +358,8 @@ class TestScale:
         assert len(info.events) == 1
         assert "column 'b' varies for the first time" in info.events[0]
         restarted = {
-            "joint": {"b", "y: coefficients"},
-            "independent": {"b", "y: intercept", "y: b[b]"},
+            "joint": {"b", "y: coefficients", "y: noise"},
+            "independent": {"b", "y: intercept", "y: b[b]", "y: noise"},
             "conjugate": {"b", "y"},
         }[coefficients]
         assert state.retained == {
