@@ -347,9 +347,9 @@ class TestMissing:
         ),
         ({"blocks": ["z"]}, "there is no block 'z'; the model has ['x', 'y']"),
         ({"blocks": []}, "name at least one block that changes; the model has ['x', 'y']"),
-        ({"missing": 1.5}, "missing must be a share in [0, 1] for columns of ['x', 'y'], got 1.5"),
+        ({"missing": 1.5}, "missing must be a share in [0, 1], got 1.5 for column 'x'"),
         ({"missing": float("nan")}, "missing must be a share in [0, 1]"),
-        ({"missing": {"z": 0.1}}, "for columns of ['x', 'y'], got 0.1 for 'z'"),
+        ({"missing": {"z": 0.1}}, "missing: there is no column 'z'; the model has ['x', 'y']"),
         ({"regimes": pair([0, 0])}, "abrupt needs 3 regimes, got 1"),
         (
             {"kind": "outliers", "regimes": [{"x": 1.0}] * 2},
@@ -365,6 +365,24 @@ class TestMissing:
 def test_bad_arguments(options, sentence):
     with pytest.raises(ValueError, match=rf"^make_drift: .*{re.escape(sentence)}"):
         make_drift(PAIR, **options)
+
+
+def test_batches_by_number():
+    stream = make_drift(PAIR, num_batches=6, num_rows=4)
+    batches = list(stream)
+    for number in range(-6, 6):
+        np.testing.assert_array_equal(stream[number].columns["x"], batches[number].columns["x"])
+    assert stream.truth(-1) == stream.truth(5)
+    for look in (stream.__getitem__, stream.truth, stream.parameters):
+        with pytest.raises(IndexError, match=r"^there is no batch 6: the stream has 6, counted"):
+            look(6)
+        with pytest.raises(TypeError, match=r"^a batch goes by its number, got 'a'"):
+            look("a")
+
+
+def test_changes_are_a_list():
+    with pytest.raises(TypeError, match=r"^make_drift: changes must be a list of batches, got 5$"):
+        make_drift(PAIR, changes=5)
 
 
 def test_what_is_no_network():

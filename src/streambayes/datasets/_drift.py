@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, final, get_args
 
 import jax
@@ -88,8 +88,12 @@ class DriftStream:
         for number in range(len(self)):
             yield self._batch(number)
 
+    def __getitem__(self, number: int) -> StreamBatch:
+        return self._batch(self._place(number))
+
     def parameters(self, batch: int) -> dict[str, Any]:
         """The true parameters of a batch by entry of blocks, as ``sample`` of its family has them."""
+        batch = self._place(batch)
         before, after, share = self._schedule[batch]
         weight = 0.0 if self.kind == "outliers" else share
         with float64_scope():
@@ -112,6 +116,16 @@ class DriftStream:
                 for (names, _), array in zip(section, shown, strict=True)
                 for name, value in zip(names.flat, np.asarray(array).flat, strict=True)
             }
+
+    def _place(self, number: int) -> int:
+        """A batch from 0, or from the end if it is negative."""
+        if not isinstance(number, int | np.integer):
+            message = f"a batch goes by its number, got {number!r}"
+            raise TypeError(message)
+        if not -len(self) <= number < len(self):
+            message = f"there is no batch {number}: the stream has {len(self)}, counted from 0"
+            raise IndexError(message)
+        return int(number) % len(self)
 
     def _batch(self, number: int) -> StreamBatch:
         before, after, share = self._schedule[number]
@@ -208,6 +222,9 @@ def _points(kind: Kind, num_batches: int, changes: Sequence[int] | None) -> list
             message = f"make_drift: {kind} needs at least 3 batches or changes, got {num_batches}"
             raise ValueError(message)
         return [third, 2 * third]
+    if isinstance(changes, str) or not isinstance(changes, Iterable):
+        message = f"make_drift: changes must be a list of batches, got {changes!r}"
+        raise TypeError(message)
     whole = all(isinstance(point, int | np.integer) for point in changes)
     if (
         not whole
@@ -374,10 +391,12 @@ def _missing(model: AbstractNetwork, missing: float | Mapping[str, float]) -> di
     names = [column.name for column in model.columns]
     shares = dict(missing) if isinstance(missing, Mapping) else dict.fromkeys(names, missing)
     for name, share in shares.items():
-        if name not in names or not 0.0 <= share <= 1.0:
+        if name not in names:
+            message = f"make_drift: missing: there is no column {name!r}; the model has {names}"
+            raise ValueError(message)
+        if not 0.0 <= share <= 1.0:
             message = (
-                f"make_drift: missing must be a share in [0, 1] for columns of {names}, got "
-                f"{share} for {name!r}"
+                f"make_drift: missing must be a share in [0, 1], got {share} for column {name!r}"
             )
             raise ValueError(message)
     return shares
