@@ -2,10 +2,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo reproduce test lint format bench clean
 
 demo: .venv/installed
+	$(BIN)/streambayes demo --output build/demo
+
+# the paper's experiments; finance needs LOANS=path, a file of loans of Lending Club
+reproduce: .venv/installed
 	$(BIN)/streambayes reproduce artificial --output build/artificial
+	$(BIN)/streambayes reproduce electricity --output build/electricity
+	$(BIN)/streambayes reproduce electricity --protocol text --output build/electricity-text
+	$(BIN)/streambayes reproduce electricity --protocol paper --output build/electricity-paper
+	$(BIN)/streambayes reproduce gps --output build/gps
+	$(if $(LOANS),$(BIN)/streambayes reproduce finance --data $(LOANS) --output build/finance)
 
 test: lint
 	$(BIN)/pytest --numprocesses auto --dist loadfile

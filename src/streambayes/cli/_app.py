@@ -1,10 +1,13 @@
 """The commands."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streambayes import __version__
+from streambayes.cli._contest import show_contest
+from streambayes.cli._output import Output, Quiet, writing_into
 from streambayes.cli._reproduce import reproduce
 
 __all__ = ["app"]
@@ -19,13 +22,30 @@ app = typer.Typer(
 app.add_typer(reproduce, name="reproduce")
 
 
+@app.command(
+    help="Learn a real stream with four ways to forget, in less than a minute.\n\n"
+    "Electricity in New South Wales, 1996 to 1998, month by month: a market that is joined with another "
+    "after a year. The data comes with the library.",
+    epilog="Example: [cyan]streambayes demo[/cyan]",
+)
+def demo(output: Output = Path("streambayes-demo"), quiet: Quiet = False) -> None:
+    """The demonstration."""
+    from streambayes.experiments._demo import demonstrate
+
+    with writing_into(output):
+        show_contest(lambda advance: demonstrate(output, advance=advance), quiet=quiet)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"streambayes {__version__}")
         raise typer.Exit
 
 
-@app.callback(epilog="Example: [cyan]streambayes reproduce artificial --output artificial[/cyan]")
+@app.callback(
+    epilog="Examples:\n\n[cyan]streambayes demo[/cyan]\n\n"
+    "[cyan]streambayes reproduce artificial --output artificial[/cyan]"
+)
 def streambayes(
     version: Annotated[
         bool,

@@ -5,9 +5,9 @@ from pathlib import Path
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from streambayes.cli._progress import bar
 from streambayes.experiments.artificial import Finding, Parity, Reproduction, reproduce
 
 __all__ = ["reproduce_artificial"]
@@ -15,24 +15,8 @@ __all__ = ["reproduce_artificial"]
 
 def reproduce_artificial(output: Path, *, seed: int | None, quiet: bool) -> None:
     """Run it and print what it found, unless asked to be quiet."""
-    errors = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.percentage:3.0f} %"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=errors,
-        disable=quiet or not errors.is_terminal,
-        transient=True,
-    ) as progress:
-        task = progress.add_task("starting", total=None)
-        found = reproduce(
-            output,
-            seed=seed,
-            advance=lambda doing, done, total: progress.update(
-                task, description=doing, completed=done, total=total
-            ),
-        )
+    with bar(quiet=quiet) as advance:
+        found = reproduce(output, seed=seed, advance=advance)
     if not quiet:
         _print(Console(), found)
 

@@ -1,13 +1,39 @@
-"""The folder that a command writes into."""
+"""The folder that a command writes into, and its errors as one sentence."""
 
+import contextlib
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
-__all__ = ["OutputError", "prepare"]
+import typer
+
+__all__ = ["Output", "OutputError", "Quiet", "prepare", "writing_into"]
+
+Output = Annotated[
+    Path, typer.Option("--output", "-o", help="Folder to write into; made if it is not there.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write the files and print nothing.")]
 
 
 class OutputError(Exception):
     """A folder cannot be written into; the message says why in one sentence."""
+
+
+@contextlib.contextmanager
+def writing_into(folder: Path) -> Iterator[None]:
+    """Make the folder; what goes wrong is said in one sentence and ends the command."""
+    try:
+        prepare(folder)
+        yield
+    except (OutputError, ImportError, ValueError, TypeError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from None
+    except OSError as error:
+        where = error.filename or folder
+        reason = (error.strerror or type(error).__name__).lower()
+        typer.echo(f"Error: {where} cannot be read or written ({reason}).", err=True)
+        raise typer.Exit(2) from None
 
 
 def prepare(folder: Path) -> None:

@@ -1,11 +1,12 @@
 """The whole experiment: learn, compare, draw, and write everything into a folder."""
 
-import csv
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, final
 
+from streambayes.experiments._contest import Advance
+from streambayes.experiments._files import write_rows
 from streambayes.experiments._plotting import save_figure
 from streambayes.experiments.artificial._figures import (
     plot_estimates,
@@ -21,8 +22,6 @@ from streambayes.experiments.artificial._stream import SEED, Stream, generated, 
 from streambayes.experiments.artificial._track import Track, track
 
 __all__ = ["Reproduction", "reproduce"]
-
-Advance = Callable[[str, int, int], None]
 
 
 @final
@@ -70,9 +69,9 @@ def reproduce(
     found = findings(tracks)
     differences = parity(learned[-1] if seed is not None else tracks[100], stored.tracks)
     files = [
-        _write(folder / "estimates.csv", _estimates(tracks)),
-        _write(folder / "comparison.csv", map(_row, differences)),
-        _write(folder / "findings.csv", ({**_row(one), "holds": one.holds} for one in found)),
+        write_rows(folder / "estimates.csv", _estimates(tracks)),
+        write_rows(folder / "comparison.csv", map(_row, differences)),
+        write_rows(folder / "findings.csv", ({**_row(one), "holds": one.holds} for one in found)),
     ]
     hpp = {batch_size: by_name["HPP"] for batch_size, by_name in tracks.items()}
     for name, figure in (
@@ -129,13 +128,3 @@ def _estimates(tracks: Mapping[int, Mapping[str, Track]]) -> Iterable[dict[str, 
 
 def _row(value: Parity | Finding) -> dict[str, Any]:
     return dataclasses.asdict(value)
-
-
-def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Rows with the same columns as CSV; numbers with all their digits, nothing for ``None``."""
-    listed = list(rows)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(listed[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(listed)
-    return path

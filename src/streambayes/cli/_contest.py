@@ -1,0 +1,90 @@
+"""A contest on the terminal: progress while it runs, then its table and what is a tie."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from streambayes.cli._progress import bar
+from streambayes.experiments._contest import Advance, Difference
+from streambayes.experiments._report import Report
+
+__all__ = ["show_contest"]
+
+_HEADS = {
+    "tmll_bound": "TMLL, bound",
+    "tmll_predictive": "TMLL, predictive",
+    "prequential": "prequential",
+}
+_NAMES = {"test_bound": "tmll_bound", "test_predictive": "tmll_predictive"}
+
+
+def show_contest(reproduce: Callable[[Advance], Report], *, quiet: bool) -> None:
+    """Run it and print what it found, unless asked to be quiet."""
+    with bar(quiet=quiet) as advance:
+        found = reproduce(advance)
+    if not quiet:
+        _print(Console(), found)
+
+
+def _print(console: Console, found: Report) -> None:
+    console.print(f"[bold]{escape(found.title)}[/bold]", highlight=False)
+    console.print(_scores(found))
+    console.print(
+        "Log-likelihood in nats per row, higher is better, ± its spread over starts. TMLL: rows of a "
+        "batch that were held out, after learning the batch. Prequential: a whole batch, before "
+        "learning it.",
+        highlight=False,
+    )
+    console.print("\n[bold]Differences[/bold], with intervals of 95 % over resampled batches")
+    console.print(_differences(found.differences))
+    for method, reason in found.contest.refused.items():
+        console.print(f"{escape(method)} does not apply: {escape(reason)}.", highlight=False)
+    console.print("\nWritten:", highlight=False)
+    for file in found.files:
+        console.print(f"  {file}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _scores(found: Report) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("method", no_wrap=True)
+    learned = [row for row in found.table if row["method"] in found.contest.runs]
+    columns = [name for name in _HEADS if learned[0][name] is not None]
+    published = [name for name in learned[0] if name.startswith("paper")]
+    for name in (*columns, *published, "seconds"):
+        table.add_column(_HEADS.get(name, name.replace("_", ", ")), justify="right")
+    best = {name: max(row[name] for row in learned) for name in columns}
+    starts = len(next(iter(found.contest.runs.values())))
+    for row in learned:
+        cells = []
+        for name in columns:
+            spread = f" ± {row[f'{name}_sd']:.2f}" if starts > 1 else ""
+            text = f"{row[name]:.3f}{spread}"
+            cells.append(f"[bold]{text}[/bold]" if row[name] == best[name] else text)
+        cells += [_or_dash(row[name]) for name in published]
+        table.add_row(escape(row["method"]), *cells, f"{row['seconds']:.1f}")
+    return table
+
+
+def _differences(differences: tuple[Difference, ...]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("methods", no_wrap=True)
+    scores = list(dict.fromkeys(one.score for one in differences))
+    for score in scores:
+        table.add_column(_HEADS[_NAMES.get(score, score)], justify="right", no_wrap=True)
+    pairs = list(dict.fromkeys((one.method, one.baseline) for one in differences))
+    found = {(one.method, one.baseline, one.score): one for one in differences}
+    for method, baseline in pairs:
+        cells = []
+        for score in scores:
+            one = found[method, baseline, score]
+            cells.append(f"{one.mean:+.3f} ({one.lower:+.3f} .. {one.upper:+.3f}) {one.verdict}")
+        table.add_row(escape(f"{method} - {baseline}"), *cells)
+    return table
+
+
+def _or_dash(number: Any) -> str:
+    return "-" if number is None else f"{number:.2f}"

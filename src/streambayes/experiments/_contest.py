@@ -1,0 +1,254 @@
+"""Several methods on one stream, from several starts: scores, their spread, and what is a tie."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, final
+
+import numpy as np
+
+from streambayes.forgetting import HPP, MHPP, PVB, SVB, SVI, AbstractForgetting, Fading, PowerPrior
+from streambayes.learning import Scores, StepRecord, StreamBatch, StreamLearner, run
+from streambayes.models import AbstractModel
+
+__all__ = [
+    "BASELINE",
+    "SCORES",
+    "Advance",
+    "Contest",
+    "Difference",
+    "Score",
+    "Track",
+    "hold_contest",
+    "policies_of_table_1",
+]
+
+Advance = Callable[[str, int, int], None]
+Score = Literal["test_bound", "test_predictive", "prequential"]
+SCORES: tuple[Score, ...] = ("test_bound", "test_predictive", "prequential")
+BASELINE = "SVB"
+_RESAMPLES = 4000
+_LEVEL = 0.95
+
+
+def policies_of_table_1(
+    num_batches: int, num_rows: int, methods: Sequence[str] | None = None
+) -> dict[str, AbstractForgetting[Any, Any]]:
+    """The methods of the paper's Table 1 by name, and beside them the power prior as written, and SVI.
+
+    Args:
+        num_batches: Batches of the stream.
+        num_rows: Its rows, of which two thirds are learned. The smaller of PVB's populations is that
+            of an average batch; SVI stands for the whole stream.
+        methods: Only these, and always SVB.
+    """
+    learned = 2 / 3 * num_rows
+    every = _policies(learned / num_batches, learned)
+    if methods is None:
+        return every
+    for name in methods:
+        if name not in every:
+            message = f"there is no method {name!r}; choose from {', '.join(map(repr, every))}"
+            raise ValueError(message)
+    return {name: policy for name, policy in every.items() if name in (BASELINE, *methods)}
+
+
+def _policies(rows_per_batch: float, num_rows: float) -> dict[str, AbstractForgetting[Any, Any]]:
+    populations = {"10000": 10_000.0, "batch": rows_per_batch}
+    return {
+        "SVB": SVB(),
+        **{
+            f"PVB M={name} nu={step:g}": PVB(size, step)
+            for name, size in populations.items()
+            for step in (0.1, 0.01)
+        },
+        "SVI": SVI(num_rows),
+        "Fading 0.9": Fading(0.9),
+        "Fading 0.99": Fading(0.99),
+        "PP 0.9": PowerPrior(0.9),
+        "PP 0.99": PowerPrior(0.99),
+        "HPP": HPP(),
+        "MHPP": MHPP(),
+    }
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """How much better one method is than another, in nats per row.
+
+    Attributes:
+        method: The one.
+        baseline: The other.
+        score: By which score.
+        mean: The difference of their weighted means.
+        lower: End of the interval of 95 % over resampled batches.
+        upper: Its other end.
+    """
+
+    method: str
+    baseline: str
+    score: Score
+    mean: float
+    lower: float
+    upper: float
+
+    @property
+    def verdict(self) -> str:
+        """``better``, ``worse``, or ``tie`` where the interval holds 0."""
+        if self.lower > 0.0:
+            return "better"
+        return "worse" if self.upper < 0.0 else "tie"
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Track:
+    """One method from one start.
+
+    Attributes:
+        records: Every batch.
+        scores: Means over the rows of the whole stream.
+    """
+
+    records: tuple[StepRecord, ...]
+    scores: Scores
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Contest:
+    """What the methods made of the stream.
+
+    Attributes:
+        runs: A track for each start, by method.
+        refused: Why a method does not apply, by method.
+    """
+
+    runs: Mapping[str, tuple[Track, ...]]
+    refused: Mapping[str, str]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the batches are called."""
+        return tuple(record.label for record in next(iter(self.runs.values()))[0].records)
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """The scores that were taken."""
+        method = next(iter(self.runs))
+        return tuple(score for score in SCORES if np.isfinite(self.curve(method, score)).any())
+
+    def curve(self, method: str, score: Score) -> np.ndarray:
+        """A score of every batch, mean over starts; NaN where a batch has none."""
+        mean: np.ndarray = self._table(method, score).mean(0)
+        return mean
+
+    def mean(self, method: str, score: Score) -> tuple[float, float]:
+        """The mean over rows of the whole stream: its mean over starts, and their standard deviation."""
+        found = [getattr(one.scores, score) for one in self.runs[method]]
+        each = np.array([np.nan if value is None else value for value in found])
+        return float(each.mean()), float(each.std(ddof=1)) if len(each) > 1 else 0.0
+
+    def seconds(self, method: str) -> float:
+        """Time of a run, mean over starts, compilation included."""
+        return float(
+            np.mean([sum(record.seconds for record in one.records) for one in self.runs[method]])
+        )
+
+    def largest_fall(self, method: str) -> float | None:
+        """The most that a bound fell in one sweep, relative to its size; none without a bound."""
+        falls = [
+            record.fall / abs(record.bound)
+            for one in self.runs[method]
+            for record in one.records
+            if record.fall is not None and record.bound
+        ]
+        return max(falls, default=None)
+
+    def difference(self, method: str, baseline: str, score: Score) -> Difference:
+        """One method against another; batches are resampled, since rows of one batch are alike."""
+        apart = self.curve(method, score) - self.curve(baseline, score)
+        weights = self._weights(score)
+        there = np.isfinite(apart) & (weights > 0)
+        apart, weights = apart[there], weights[there]
+        rng = np.random.default_rng(0)
+        drawn = rng.integers(len(apart), size=(_RESAMPLES, len(apart)))
+        means = (weights[drawn] * apart[drawn]).sum(1) / weights[drawn].sum(1)
+        lower, upper = np.quantile(means, [0.5 - _LEVEL / 2, 0.5 + _LEVEL / 2])
+        mean = float((weights * apart).sum() / weights.sum())
+        return Difference(method, baseline, score, mean, float(lower), float(upper))
+
+    def _weights(self, score: Score) -> np.ndarray:
+        """Rows that the score of a batch is a mean over, mean over starts."""
+        runs = next(iter(self.runs.values()))
+        held_out = np.array([[record.num_test for record in one.records] for one in runs])
+        learned = np.array([[record.num_rows for record in one.records] for one in runs])
+        weights: np.ndarray = (held_out + learned if score == "prequential" else held_out).mean(0)
+        return weights
+
+    def _table(self, method: str, score: Score) -> np.ndarray:
+        def number(record: StepRecord) -> float:
+            value = getattr(record, score)
+            return float("nan") if value is None else float(value)
+
+        return np.array([[number(record) for record in one.records] for one in self.runs[method]])
+
+
+def hold_contest(
+    model: AbstractModel[Any, Any],
+    batches: Sequence[StreamBatch],
+    policies: Mapping[str, AbstractForgetting[Any, Any]],
+    *,
+    starts: int | Sequence[Mapping[str, Any]],
+    group: str | None = None,
+    held_out: str | None = None,
+    prequential: bool = True,
+    advance: Advance | None = None,
+    **settings: Any,
+) -> Contest:
+    """Learn the stream with every method, from every start.
+
+    A start brings its own split into rows to learn and a third to hold out; methods share both.
+
+    Args:
+        model: The model.
+        batches: The stream.
+        policies: The methods by name.
+        starts: How many starts; or for each, settings of its ``StreamLearner``.
+        group: Column whose values are held out together.
+        held_out: Column that says which rows to hold out.
+        prequential: Whether to score each batch before learning from it, too.
+        advance: Called with what is being done, how many runs are done and how many there are.
+        **settings: Passed on to every ``StreamLearner``.
+    """
+    settings_of = [{}] * starts if isinstance(starts, int) else list(starts)
+    refused: dict[str, str] = {}
+    tracks: dict[str, tuple[Track, ...]] = {}
+    total = len(settings_of) * len(policies)
+    for place, (name, policy) in enumerate(policies.items()):
+        found = []
+        for start, own in enumerate(settings_of):
+            if advance is not None:
+                doing = f"{name}, start {start + 1} of {len(settings_of)}"
+                advance(doing, place * len(settings_of) + start, total)
+            try:
+                learner = StreamLearner(model, policy, **settings, **own)
+            except ValueError as error:
+                refused[name] = str(error)
+                break
+            learned = run(
+                learner,
+                batches,
+                test_fraction=1 / 3 if held_out is None else 0.0,
+                group=group,
+                held_out=held_out,
+                prequential=prequential,
+                seed=start,
+                progress=False,
+            )
+            found.append(Track(learned.records, learned.scores))
+        else:
+            tracks[name] = tuple(found)
+    if advance is not None:
+        advance("drawing figures", total, total)
+    return Contest(tracks, refused)
