@@ -118,15 +118,6 @@ def cases() -> list[Case]:
     ]
     predictions = [
         *(Case(f"{kind} regression", regression(kind), {}, "y", 0.03) for kind in kinds),
-        *(
-            Case(
-                f"{kind} regression, regressors missing",
-                regression(kind),
-                {"a": GAP, "b": GAP},
-                "y",
-            )
-            for kind in kinds
-        ),
         Case("mixture, y given x", sb.models.GaussianMixture(["x", "y"], 2), {}, "y", 0.03),
         Case(
             "mixture with full covariance, y given x",

@@ -134,7 +134,7 @@ def rewritten(path, change):
         (lambda m: m["state"]["fields"].pop("prior"), "has fields"),
         (
             lambda m: m["state"]["fields"]["model"]["fields"].update(names={"tuple": []}),
-            "distinct columns",
+            "at least one name is needed, got none",
         ),
         (lambda m: m["state"]["fields"]["rows_seen"].update(array="zz"), "is damaged"),
         (lambda m: m["state"]["fields"]["rows_seen"].update(shape=[7]), "is damaged"),

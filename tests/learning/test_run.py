@@ -65,6 +65,53 @@ def test_one_row_is_learned_rather_than_held_out():
     assert run.scores.test_bound is None
 
 
+def grouped(seed=0):
+    """Thirty rows in groups of one to ten."""
+    rng = np.random.default_rng(seed)
+    return [
+        {**batch, "trip": np.array([f"trip {g}" for g in rng.integers(0, 6, 30)])}
+        for batch in stream(4)
+    ]
+
+
+def test_whole_groups_are_held_out():
+    """Each group is learned whole or not at all, and about a third of the rows is held out."""
+    names = [f"trip {g}" for g in range(6)]
+    learner = sb.StreamLearner(sb.models.Categorical("trip", names), sb.SVB())
+    for seed, batch in enumerate(grouped()):
+        run = sb.run(
+            learner, [batch], test_fraction=1 / 3, group="trip", prequential=False, seed=seed
+        )
+        sizes = np.array([(batch["trip"] == name).sum() for name in names])
+        learned = np.asarray(run.state.posterior["trip"].concentration) - 1.0
+        assert ((learned == 0) | (learned == sizes)).all()
+        assert learned.sum() == run.records[0].num_rows == 30 - run.records[0].num_test
+        assert 0 < run.records[0].num_test < 30
+        assert abs(run.records[0].num_test - 10) <= sizes.max() / 2
+
+
+def test_rows_that_a_column_says_are_held_out():
+    batches = [{**batch, "test": np.arange(30) % 5 == 0} for batch in stream()]
+    learner = sb.StreamLearner(MODEL, sb.SVB())
+    run = sb.run(learner, batches, held_out="test", prequential=False)
+    assert [(record.num_rows, record.num_test) for record in run.records] == [(24, 6)] * 6
+    state = learner.init({name: values[~batches[0]["test"]] for name, values in batches[0].items()})
+    for batch in batches:
+        state, _ = learner.step(state, {n: values[~batch["test"]] for n, values in batch.items()})
+    assert run.state.summary() == state.summary()
+
+
+def test_splits_that_cannot_be():
+    learner = sb.StreamLearner(MODEL, sb.SVB())
+    for option in ({"group": "trip", "test_fraction": 0.5}, {"held_out": "trip"}):
+        with pytest.raises(
+            ValueError, match=r"^the batch lacks column 'trip', by which rows are held"
+        ):
+            sb.run(learner, stream(), **option)
+    with pytest.raises(ValueError, match=r"^held_out and group exclude each other"):
+        sb.run(learner, grouped(), group="trip", held_out="trip")
+
+
 def test_weights_are_rows():
     """The mean over a run weights batches by their rows, as the paper's table does."""
     batches = [*stream(2, num_rows=3), *stream(2, num_rows=90, seed=1)]

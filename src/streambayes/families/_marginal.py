@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,10 @@ __all__ = [
     "StudentMarginal",
     "WeightedDraws",
 ]
+
+
+_MOST_ROUNDS = 200
+_RESOLUTION = 1e-14
 
 
 class AbstractMarginal(abc.ABC):
@@ -50,34 +54,111 @@ class AbstractMarginal(abc.ABC):
     def bracket(self) -> tuple[Array, Array]:
         """Two points with nearly all of the mass between them."""
 
+    @property
+    def is_continuous(self) -> bool:
+        """Whether the distribution function has no jumps."""
+        return True
+
     @final
     def quantile(self, probability: Any) -> Array:
-        """The least point where the distribution function reaches ``probability``, by bisection.
+        """The least point where the distribution function reaches ``probability``.
 
         Axes of ``probability`` before those of the batch lead.
         """
-        low, high = (
-            jnp.broadcast_to(end, jnp.broadcast_shapes(end.shape, jnp.shape(probability)))
-            for end in self.bracket()
-        )
+        low, high = self.bracket()
+        shape = jnp.broadcast_shapes(low.shape, high.shape, jnp.shape(probability))
+        low, high, wanted = (jnp.broadcast_to(end, shape) for end in (low, high, probability))
+        if not self.is_continuous:
+            return _bisected(self.cdf, low, high, wanted)
+        mean, deviation = self.mean(), self.deviation()
+        # Cantelli's inequality, and room for rounding
+        known = jnp.isfinite(mean) & jnp.isfinite(deviation)
+        room = 1e-9 * deviation + 1e-12 * jnp.abs(mean)
+        left = mean - deviation * jnp.sqrt((1.0 - wanted) / wanted) - room
+        right = mean + deviation * jnp.sqrt(wanted / (1.0 - wanted)) + room
+        low = jnp.where(known, jnp.maximum(low, left), low)
+        high = jnp.where(known, jnp.minimum(high, right), high)
+        return _interpolated(self.cdf, low, high, wanted)
 
-        def apart(at: tuple[Array, Array, Array]) -> Array:
-            below, above, halvings = at
-            width = above - below
-            near = width <= 1e-14 * jnp.maximum(jnp.abs(below), jnp.abs(above))
-            return (halvings < 200) & ~near.all()
 
-        def halve(at: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            below, above, halvings = at
-            middle = 0.5 * (below + above)
-            short = self.cdf(middle) < probability
-            below, above = jnp.where(short, middle, below), jnp.where(short, above, middle)
-            return below, above, halvings + 1
+def _bisected(cdf: Callable[[Array], Array], low: Array, high: Array, probability: Array) -> Array:
+    """By bisection, which meets jumps."""
 
-        quantile: Array
-        # the upper end: at a jump, the function reaches the probability there and not below
-        _, quantile, _ = jax.lax.while_loop(apart, halve, (low, high, jnp.zeros((), int)))
-        return quantile
+    def apart(at: tuple[Array, Array, Array]) -> Array:
+        below, above, halvings = at
+        return (halvings < _MOST_ROUNDS) & ~_is_near(below, above).all()
+
+    def halve(at: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        below, above, halvings = at
+        middle = 0.5 * (below + above)
+        short = cdf(middle) < probability
+        below, above = jnp.where(short, middle, below), jnp.where(short, above, middle)
+        return below, above, halvings + 1
+
+    quantile: Array
+    # the upper end: at a jump, the function reaches the probability there and not below
+    _, quantile, _ = jax.lax.while_loop(apart, halve, (low, high, jnp.zeros((), int)))
+    return quantile
+
+
+class _Bracket(NamedTuple):
+    """Two points with the quantile between them, the one before, and how far each is off."""
+
+    newest: Array
+    other: Array
+    last: Array
+    newest_error: Array
+    other_error: Array
+    last_error: Array
+    share: Array
+    rounds: Array
+
+
+def _interpolated(
+    cdf: Callable[[Array], Array], low: Array, high: Array, probability: Array
+) -> Array:
+    """By inverse quadratic interpolation where it is safe, by bisection elsewhere.
+
+    The rule of T. R. Chandrupatla (Advances in Engineering Software 28, 1997): about ten evaluations
+    instead of fifty.
+    """
+
+    def is_done(at: _Bracket) -> Array:
+        hit = jnp.abs(at.newest_error) <= 2e-15 * probability
+        return hit | _is_near(at.newest, at.other)
+
+    def goes_on(at: _Bracket) -> Array:
+        return (at.rounds < _MOST_ROUNDS) & ~is_done(at).all()
+
+    def narrow(at: _Bracket) -> _Bracket:
+        x = jnp.where(is_done(at), at.newest, at.newest + at.share * (at.other - at.newest))
+        error = cdf(x) - probability
+        same = jnp.sign(error) == jnp.sign(at.newest_error)
+        last = jnp.where(same, at.newest, at.other)
+        last_error = jnp.where(same, at.newest_error, at.other_error)
+        other = jnp.where(same, at.other, at.newest)
+        other_error = jnp.where(same, at.other_error, at.newest_error)
+        place = (x - other) / (last - other)
+        height = (error - other_error) / (last_error - other_error)
+        safe = (jnp.square(height) < place) & (jnp.square(1.0 - height) < 1.0 - place)
+        share = error / (other_error - error) * last_error / (other_error - last_error) + (
+            last - x
+        ) / (other - x) * error / (last_error - error) * other_error / (last_error - other_error)
+        least = 0.5 * _RESOLUTION * jnp.maximum(jnp.abs(x), jnp.abs(other)) / jnp.abs(other - x)
+        share = jnp.where(safe, jnp.clip(share, least, 1.0 - least), 0.5)
+        return _Bracket(x, other, last, error, other_error, last_error, share, at.rounds + 1)
+
+    begin = _Bracket(
+        low, high, low, -probability, 1.0 - probability, -probability,
+        jnp.full_like(low, 0.5), jnp.zeros((), int),
+    )  # fmt: skip
+    end = jax.lax.while_loop(goes_on, narrow, begin)
+    better = jnp.abs(end.newest_error) <= jnp.abs(end.other_error)
+    return jnp.where(better, end.newest, end.other)
+
+
+def _is_near(one: Array, other: Array) -> Array:
+    return jnp.abs(one - other) <= _RESOLUTION * jnp.maximum(jnp.abs(one), jnp.abs(other))
 
 
 class AbstractPredictive(AbstractMarginal):
@@ -270,6 +351,10 @@ class MixtureMarginal(AbstractMarginal):
     weights: Array
     members: AbstractMarginal
 
+    @property
+    def is_continuous(self) -> bool:
+        return self.members.is_continuous
+
     def mean(self) -> Array:
         return self._average(self._of_each(lambda member: member.mean()))
 
@@ -306,6 +391,10 @@ class WeightedDraws(AbstractMarginal):
 
     weights: Array
     values: Array
+
+    @property
+    def is_continuous(self) -> bool:
+        return False
 
     def mean(self) -> Array:
         return (self.weights * self.values).sum(0)

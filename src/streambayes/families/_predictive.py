@@ -117,6 +117,10 @@ class NegativeBinomial(AbstractPredictive):
 
     rate: Gamma
 
+    @property
+    def is_continuous(self) -> bool:
+        return False
+
     def mean(self) -> Array:
         return self.rate.mean()
 

@@ -29,6 +29,7 @@ class Facts(NamedTuple):
     report: Report
     retained: dict[str, Array]
     bound: Array
+    fall: Array
     num_observations: Array
     num_sweeps: Array
     num_rounds: Array
@@ -166,20 +167,21 @@ class Stepper:
         )
         memory, report = policy.close(at.anchor, at.belief, clock)
         posterior = at.belief.summary()
-        finite = posterior.is_finite()
-        if policy.maximises_bound:
-            finite = finite & jnp.isfinite(at.bound)
-        proper = policy.is_proper(anchor) & posterior.is_proper()
         outcome = jnp.where(settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
-        outcome = jnp.where(finite, outcome, Outcome.NOT_FINITE)
+        if policy.maximises_bound:
+            outcome = jnp.where(jnp.isfinite(at.bound), outcome, Outcome.NOT_FINITE)
+        outcome = jnp.where(posterior.is_proper(), outcome, Outcome.IMPROPER)
+        outcome = jnp.where(posterior.is_finite(), outcome, Outcome.NOT_FINITE)
+        outcome = jnp.where(policy.is_proper(anchor), outcome, Outcome.IMPROPER)
         facts = Facts(
             report=report,
             retained=posterior.counts,
             bound=at.bound,
+            fall=at.fall,
             num_observations=clock.rows,
             num_sweeps=at.num_sweeps,
             num_rounds=at.num_rounds,
-            outcome=jnp.where(proper, outcome, Outcome.IMPROPER),
+            outcome=outcome,
         )
         return memory, facts
 

@@ -13,6 +13,8 @@ from streambayes.models import AbstractModel
 
 __all__ = ["StreamBatch", "bucket_size", "pad", "read_rows", "table"]
 
+_SMALL = 256
+
 
 @pytree
 class StreamBatch:
@@ -38,6 +40,9 @@ def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
         return dict(data.columns)
     if isinstance(data, Mapping):
         return dict(data)
+    if isinstance(data, list | tuple) and any(isinstance(row, Mapping) for row in data):
+        message = "a batch must be columns, such as {'x': [1.0, 2.0]}, got a list of rows"
+        raise TypeError(message)
     if isinstance(data, np.ndarray | jax.Array | list | tuple):
         return _from_array(np.asarray(data), names)
     try:
@@ -48,7 +53,7 @@ def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
     try:
         frame = nw.from_native(data, eager_only=True)
     except nw.exceptions.NarwhalsError as error:
-        message = f"the frame cannot be read: {error}"
+        message = f"the frame cannot be read: {' '.join(str(error).split())}"
         raise ValueError(message) from None
     except TypeError:
         message = (
@@ -97,11 +102,13 @@ def pad(
     columns: tuple[Column, ...],
     multiple: int = 1,
     missing: tuple[str, ...] | None = None,
+    hidden: frozenset[str] = frozenset(),
 ) -> Batch:
     """Rows padded with zeros to their bucket, so that near sizes share a compilation.
 
-    Unless ``missing`` names the columns with missing cells, all of them are named if there is any, so
-    that batches with other patterns share a compilation too.
+    Unless ``missing`` names the columns with missing cells, more may be named, so that batches with
+    other patterns share a compilation too: all that cost nothing; and of those in ``hidden``, whose
+    missing cells are hidden variables, all in a small batch, where patterns change by chance.
     """
     num_columns, num_rows = rows.shape
     size = -(-bucket_size(num_rows) // multiple) * multiple
@@ -109,7 +116,12 @@ def pad(
     values[:, :num_rows] = rows
     names = tuple(column.name for column in columns)
     if missing is None:
-        missing = names if np.isnan(rows).any() else ()
+        found = (name for name, row in zip(names, rows, strict=True) if np.isnan(row).any())
+        lacking = frozenset(found)
+        costly = lacking & hidden
+        if costly and num_rows < _SMALL:
+            costly = hidden
+        missing = tuple(n for n in names if lacking and (n in costly or n not in hidden))
     return Batch(
         values=values,  # type: ignore[arg-type]
         num_rows=np.int64(num_rows),  # type: ignore[arg-type]

@@ -27,6 +27,9 @@ Policy = AbstractForgetting[Any, Any]
 Priors = Mapping[str, AbstractFamily] | AbstractFamily
 
 
+_FARTHEST = 1e100
+
+
 class StepError(ArithmeticError):
     """A batch could not be learned; ``outcome`` says why. The state given to ``step`` still holds."""
 
@@ -167,6 +170,9 @@ class StreamLearner:
         events: tuple[str, ...] = ()
         if not state.scale.frozen.all():
             state, events = self._freeze(state, rows)
+        if self._may_restart(state, units_are_new=bool(events)):
+            state, restarted = self._restart(state, rows)
+            events += restarted
         with float64_scope():
             memory, flat = self._stepper.learn(
                 state.memory,
@@ -196,19 +202,23 @@ class StreamLearner:
         """Mean log-likelihood of rows under the state, in both definitions; NaN if there are none."""
         self._check_state(state)
         rows = read_rows(self.model, self._columns, batch)
+        self._check_distances(state, rows)
         num_rows = rows.shape[1]
         if not num_rows:
             return Score(float("nan"), float("nan"), 0)
         with float64_scope():
             batch = self._pad(rows)
             bound, predictive = self._scorer.score(state.belief, *_units(state.scale), batch)
-        method = self.model.predictive_method(batch)
+        lacking = zip(self._columns, np.isnan(rows).any(1), strict=True)
+        missing = tuple(column.name for column, lacks in lacking if lacks)
+        method = self.model.predictive_method(pad(rows, self._columns, missing=missing))
         return Score(float(bound) / num_rows, float(predictive) / num_rows, num_rows, method)
 
     def log_predictive(self, state: LearnerState, batch: Any) -> np.ndarray:
         """Log predictive density of every row, in the user's units, shape (num_rows,)."""
         self._check_state(state)
         rows = read_rows(self.model, self._columns, batch)
+        self._check_distances(state, rows)
         with float64_scope():
             values = self._scorer.log_predictive(
                 state.belief, *_units(state.scale), self._pad(rows)
@@ -230,6 +240,9 @@ class StreamLearner:
         """
         self._check_state(state)
         name = self.model.target if variable is None else variable
+        if name is not None and not isinstance(name, str):
+            message = f"predict: variable must be one name, got {name!r}"
+            raise TypeError(message)
         if name is None:
             message = f"predict: name the variable; {type(self.model).__name__} has no response"
             raise ValueError(message)
@@ -238,6 +251,7 @@ class StreamLearner:
             raise ValueError(message)
         categories = self.model.categories_of(name)
         held = read_rows(self.model, self._columns, rows, unknown=name)
+        self._check_distances(state, held)
         found, method = self._conditional(state, held, name, level)
         if categories:
             return Classification(name, categories, found, method)
@@ -318,15 +332,41 @@ class StreamLearner:
         starts: list[Blocks] = [self._scorer.start(each, batch, prior, *units) for each in keys]
         if len(starts) == 1 or not rows.shape[1]:
             return starts[0]
+        return starts[self._best_of(starts, rows, prior, scale)]
+
+    def _best_of(self, starts: list[Blocks], rows: np.ndarray, prior: Blocks, scale: Scale) -> int:
+        """Which start's sweeps over the rows reach the highest bound for a prior."""
         plain = SVB()
         trial = stepper(self.model, plain, self.tolerance, self.max_sweeps)
+        batch, units, zero = self._pad(rows), _units(scale), np.float64(0.0)
         bounds = []
         for start in starts:
             belief = plain.belief(plain.init(start))
-            zero = np.float64(0.0)
             _, flat = trial.learn(plain.init(prior), belief, prior, *units, batch, zero, zero)
             bounds.append(float(trial.read_facts(np.asarray(flat)).bound))
-        return starts[int(np.nanargmax(bounds))]
+        return int(np.argmax(np.nan_to_num(bounds, nan=-np.inf)))
+
+    def _may_restart(self, state: LearnerState, *, units_are_new: bool) -> bool:
+        """Whether too little was seen to tell the values of latent variables apart."""
+        needed = self.model.rows_to_start
+        if not needed or self._start:
+            return False
+        return units_are_new or (
+            state.rows_seen < needed and (state.num_batches > 0 or _is_at_prior(state))
+        )
+
+    def _restart(
+        self, state: LearnerState, rows: np.ndarray
+    ) -> tuple[LearnerState, tuple[str, ...]]:
+        """Sweeps start from these rows, if that ends higher than where the last ones ended."""
+        with float64_scope():
+            seen = state.belief.summary()
+            fresh = self._best_start(jax.random.key(0), rows, state.prior, state.scale)
+            if self._best_of([seen, fresh], rows, seen, state.scale) == 0:
+                return state, ()
+            belief = self.forgetting.belief(self.forgetting.init(fresh))
+        event = "latent variables start anew from this batch: too little was seen before it"
+        return _replace(state, belief=belief), (event,) if state.num_batches else ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         settings: dict[str, Any] = {
@@ -343,7 +383,8 @@ class StreamLearner:
         return f"StreamLearner({self.model!r}, {self.forgetting!r})"
 
     def _pad(self, rows: np.ndarray) -> Batch:
-        return pad(rows, self._columns, self.forgetting.minibatch_size or 1)
+        multiple = self.forgetting.minibatch_size or 1
+        return pad(rows, self._columns, multiple, hidden=self.model.hidden_if_missing)
 
     def _internal(
         self, given: Mapping[str, AbstractFamily], scale: Scale, default: Blocks
@@ -356,6 +397,20 @@ class StreamLearner:
         blocks: Blocks = jax.tree.map(jnp.asarray, default.replaced(part))
         return blocks
 
+    def _check_distances(self, state: LearnerState, rows: np.ndarray) -> None:
+        """Raise for values whose squares, in the units of the state, are no numbers any more."""
+        shift, factor = _units(state.scale)
+        away = np.abs(rows - shift[:, None]) / factor[:, None]
+        if not np.any(away > _FARTHEST):
+            return
+        place, row = np.argwhere(away > _FARTHEST)[0]
+        message = (
+            f"column {self._columns[place].name!r}, row {row}: {rows[place, row]:g} lies "
+            f"{away[place, row]:.0e} units from the values that were learned, too far away to be "
+            "compared with them"
+        )
+        raise ValueError(message)
+
     def _check_state(self, state: LearnerState) -> None:
         if not isinstance(state, LearnerState):
             message = f"expected a state from StreamLearner.init, got {type(state).__name__}"
@@ -364,10 +419,10 @@ class StreamLearner:
             message = "a step cannot run inside jax.jit or jax.vmap: it compiles itself"
             raise TypeError(message)
         if (state.model, state.forgetting) != (self.model, self.forgetting):  # identity first
-            message = (
-                f"the state belongs to {state.model!r} with {state.forgetting!r}, "
-                f"this learner has {self.model!r} with {self.forgetting!r}"
-            )
+            mine, theirs = _described(self), _described(state)
+            if mine == theirs:
+                theirs += " of other columns or settings"
+            message = f"the state belongs to {theirs}, this learner has {mine}"
             raise ValueError(message)
 
     def _freeze(
@@ -401,6 +456,7 @@ class StreamLearner:
         return StepInfo(
             num_rows=num_rows,
             bound=float(facts.bound) if self.forgetting.maximises_bound else None,
+            fall=float(facts.fall) if self.forgetting.maximises_bound else None,
             rho=self._readable(facts.report.rho),
             omega=self._readable(facts.report.omega),
             retained=by_label(self._labels, facts.retained),
@@ -414,6 +470,7 @@ class StreamLearner:
         return StepInfo(
             num_rows=0,
             bound=None,
+            fall=None,
             rho=None,
             omega=None,
             retained=state.retained,
@@ -430,6 +487,19 @@ class StreamLearner:
 
 def _units(scale: Scale) -> tuple[Any, Any]:
     return scale.shift, scale.factor
+
+
+def _described(held: StreamLearner | LearnerState) -> str:
+    return f"{type(held.model).__name__} with {held.forgetting.name}"
+
+
+def _is_at_prior(state: LearnerState) -> bool:
+    """Whether the batch given to ``init`` had nothing to start from."""
+    with float64_scope():
+        held = zip(
+            jax.tree.leaves(state.belief.summary()), jax.tree.leaves(state.prior), strict=True
+        )
+        return all(np.array_equal(mine, theirs) for mine, theirs in held)
 
 
 def _elapsed(state: LearnerState, time: float | None) -> tuple[float, Any]:
@@ -493,18 +563,18 @@ def _given_blocks(
         return {}
     if isinstance(given, AbstractFamily):
         if len(default) > 1:
-            message = f"{what}: name the blocks, a mapping with some of {sorted(default)}"
+            message = f"{what}: name the entries, a mapping with some of {sorted(default)}"
             raise ValueError(message)
         given = dict.fromkeys(default, given)
     if not isinstance(given, Mapping):
         message = (
-            f"{what} must be a distribution or a mapping of blocks to distributions, got {given!r}"
+            f"{what} must be a distribution or a mapping of entries to distributions, got {given!r}"
         )
         raise TypeError(message)
     checked = {}
     for name, family in given.items():
         if name not in default:
-            message = f"{what}: no block {name!r}; the model has {sorted(default)}"
+            message = f"{what}: no entry {name!r}; the model has {sorted(default)}"
             raise ValueError(message)
         checked[name] = _fit(what, name, family, default[name])
     return checked
@@ -525,9 +595,10 @@ def _fit(what: str, name: str, family: AbstractFamily, default: AbstractFamily) 
     except ValueError:
         same = False
     if not same:
+        sizes = [tuple(np.shape(leaf) for leaf in each.naturals()) for each in (family, default)]
         message = (
-            f"{what} of {name!r}: {wanted} over {family.batch_shape} does not fit the model's "
-            f"blocks of shape {default.batch_shape}"
+            f"{what} of {name!r}: this {wanted} has natural parameters of shapes {sizes[0]}, the "
+            f"model's blocks have {sizes[1]}"
         )
         raise ValueError(message)
     if not np.all(family.is_proper()):

@@ -24,6 +24,8 @@ class StepRecord:
         num_rows: Rows that were learned.
         num_test: Rows that were held out.
         bound: The bound reached, if the policy climbs one.
+        fall: The most that the bound fell from one sweep to the next: rounding alone, since every sweep
+            raises it.
         rho: Share of the past that was kept: one number, or one per block; none for the first batch,
             which has no past.
         omega: Natural parameter of the posterior over rho, likewise.
@@ -46,6 +48,7 @@ class StepRecord:
     num_rows: int
     num_test: int
     bound: float | None
+    fall: float | None
     rho: float | dict[str, float] | None
     omega: float | dict[str, float] | None
     retained: dict[str, float]

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import math
 import time as clock
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
@@ -14,7 +13,7 @@ from streambayes._core.outcome import Outcome
 from streambayes._core.table import Table
 from streambayes.forgetting import AbstractForgetting
 from streambayes.learning._intake import StreamBatch, table
-from streambayes.learning._learner import StepError, StreamLearner
+from streambayes.learning._learner import Score, StepError, StreamLearner
 from streambayes.learning._progress import Progress
 from streambayes.learning._record import RecordWriter, StepRecord
 from streambayes.learning._state import LearnerState
@@ -128,6 +127,8 @@ def run(
     batches: Iterable[Any],
     *,
     test_fraction: float = 0.0,
+    group: str | None = None,
+    held_out: str | None = None,
     prequential: bool = True,
     seed: int = 0,
     state: LearnerState | None = None,
@@ -140,6 +141,9 @@ def run(
         learner: The learner.
         batches: Any iterable of batches: mappings, frames, arrays, or what ``sb.batches`` yields.
         test_fraction: Share of each batch's rows to hold out, at random, and to score after learning.
+        group: A column; rows with the same value in it are held out together, or not at all. Without it
+            rows are held out one by one, which flatters if neighbours in a group resemble each other.
+        held_out: A column that is true for the rows to hold out, instead of holding out at random.
         prequential: Whether to score each batch before learning from it.
         seed: For the split and for the start.
         state: To go on from, instead of starting with the first batch; counting goes on from its
@@ -152,6 +156,8 @@ def run(
         {"": learner},
         batches,
         test_fraction=test_fraction,
+        group=group,
+        held_out=held_out,
         prequential=prequential,
         seed=seed,
         states={} if state is None else {"": state},
@@ -166,6 +172,8 @@ def compare(
     policies: Sequence[AbstractForgetting[Any, Any]],
     *,
     test_fraction: float = 1 / 3,
+    group: str | None = None,
+    held_out: str | None = None,
     prequential: bool = True,
     seed: int = 0,
     progress: bool | None = None,
@@ -178,6 +186,9 @@ def compare(
         batches: Any iterable of batches; it is read once.
         policies: The policies.
         test_fraction: Share of each batch's rows to hold out, at random, and to score after learning.
+        group: A column; rows with the same value in it are held out together, or not at all. Without it
+            rows are held out one by one, which flatters if neighbours in a group resemble each other.
+        held_out: A column that is true for the rows to hold out, instead of holding out at random.
         prequential: Whether to score each batch before learning from it.
         seed: For the split and for the start.
         progress: Whether to show progress; by default if standard error is a terminal.
@@ -200,6 +211,8 @@ def compare(
             learners,
             batches,
             test_fraction=test_fraction,
+            group=group,
+            held_out=held_out,
             prequential=prequential,
             seed=seed,
             states={},
@@ -214,12 +227,17 @@ def _drive(
     batches: Iterable[Any],
     *,
     test_fraction: float,
+    group: str | None,
+    held_out: str | None,
     prequential: bool,
     seed: int,
     states: Mapping[str, LearnerState],
     progress: bool | None,
     record: str | Path | None,
 ) -> dict[str, Run]:
+    if held_out is not None and group is not None:
+        message = "held_out and group exclude each other: give one of them"
+        raise ValueError(message)
     if not 0.0 <= test_fraction < 1.0:
         message = f"test_fraction must lie in [0, 1), got {test_fraction}"
         raise ValueError(message)
@@ -239,7 +257,8 @@ def _drive(
     names = [column.name for column in next(iter(learners.values())).model.columns]
     try:
         with Progress(progress, total) as shown:
-            for index, batch, train, test in _split(batches, names, test_fraction, seed, first):
+            split = _Split(names, test_fraction, group, held_out, seed)
+            for index, batch, train, test in split.of(batches, first):
                 for driver in drivers.values():
                     done = driver.step(index, batch, train, test)
                 shown.update(index + 1 - first, done)
@@ -249,39 +268,81 @@ def _drive(
     return {name: driver.finished() for name, driver in drivers.items()}
 
 
-def _split(
-    batches: Iterable[Any], names: list[str], test_fraction: float, seed: int, first: int
-) -> Iterator[tuple[int, StreamBatch, dict[str, Any], dict[str, Any] | None]]:
-    """Every batch as columns, whole and split into rows to learn and rows to hold out."""
-    for index, data in enumerate(batches, start=first):
-        try:
-            batch = data if isinstance(data, StreamBatch) else StreamBatch(table(data, names))
-            yield index, batch, *_parts(batch, names, test_fraction, [seed, index])
-        except (ValueError, TypeError) as error:
-            _say_where(error, index, data)
-            raise
+@final
+@dataclasses.dataclass(frozen=True)
+class _Split:
+    """How every batch is split into rows to learn and rows to hold out."""
 
+    names: list[str]
+    test_fraction: float
+    group: str | None
+    held_out: str | None
+    seed: int
 
-def _parts(
-    batch: StreamBatch, names: list[str], test_fraction: float, seed: list[int]
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    if not test_fraction:
-        return batch.columns, None
-    columns = {
-        name: np.asanyarray(values) for name, values in batch.columns.items() if name in names
-    }
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        message = f"columns differ in length: {lengths}"
-        raise ValueError(message)
-    num_rows = next(iter(lengths.values()), 0)
-    order = np.random.default_rng(seed).permutation(num_rows)
-    num_test = min(round(num_rows * test_fraction), max(num_rows - 1, 0))
-    test, train = np.sort(order[:num_test]), np.sort(order[num_test:])
-    return (
-        {name: values[train] for name, values in columns.items()},
-        {name: values[test] for name, values in columns.items()},
-    )
+    def of(
+        self, batches: Iterable[Any], first: int
+    ) -> Iterator[tuple[int, StreamBatch, dict[str, Any], dict[str, Any] | None]]:
+        """Every batch as columns, whole and in parts."""
+        names = [*self.names, *(name for name in (self.group, self.held_out) if name is not None)]
+        for index, data in enumerate(batches, start=first):
+            try:
+                batch = data if isinstance(data, StreamBatch) else StreamBatch(table(data, names))
+                yield index, batch, *self._parts(batch, index)
+            except (ValueError, TypeError) as error:
+                _say_where(error, index, data)
+                raise
+
+    def _parts(
+        self, batch: StreamBatch, index: int
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        if not self.test_fraction and self.held_out is None:
+            return batch.columns, None
+        columns = {
+            name: np.asanyarray(values)
+            for name, values in batch.columns.items()
+            if name in self.names
+        }
+        lengths = {name: len(values) for name, values in columns.items()}
+        if self.held_out is not None:
+            held_out = self._column(batch, self.held_out).astype(bool)
+            lengths[self.held_out] = len(held_out)
+        else:
+            num_rows = next(iter(lengths.values()), 0)
+            groups = np.arange(num_rows)
+            if self.group is not None:
+                texts = self._column(batch, self.group).astype(str)
+                groups = np.unique(texts, return_inverse=True)[1]
+                lengths[self.group] = len(groups)
+            held_out = self._drawn(groups, np.random.default_rng([self.seed, index]))
+        if len(set(lengths.values())) > 1:
+            message = f"columns differ in length: {lengths}"
+            raise ValueError(message)
+        return (
+            {name: values[~held_out] for name, values in columns.items()},
+            {name: values[held_out] for name, values in columns.items()},
+        )
+
+    def _drawn(self, groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Which rows are held out, whole groups at random; at least one group is learned."""
+        sizes = np.bincount(groups)
+        order = rng.permutation(len(sizes))
+        wanted = round(len(groups) * self.test_fraction)
+        # as many groups as come nearest to what is wanted
+        middles = sizes[order].cumsum() - sizes[order] / 2
+        num_groups = int((middles <= wanted).sum()) if wanted else 0
+        chosen = np.zeros(len(sizes), bool)
+        chosen[order[: min(num_groups, max(len(sizes) - 1, 0))]] = True
+        held_out: np.ndarray = chosen[groups]
+        return held_out
+
+    def _column(self, batch: StreamBatch, name: str) -> np.ndarray:
+        if name not in batch.columns:
+            present = ", ".join(repr(other) for other in batch.columns)
+            message = (
+                f"the batch lacks column {name!r}, by which rows are held out; it has {present}"
+            )
+            raise ValueError(message)
+        return np.asarray(batch.columns[name])
 
 
 def _say_where(error: Exception, index: int, batch: Any) -> None:
@@ -326,12 +387,12 @@ class _Driver:
                 state = learner.init(train, seed=self._seed)
             before = None
             if self._prequential and state.num_batches > 0:
-                before = learner.score(state, batch)
+                before = _score(learner, state, batch)
             after, info = learner.step(state, train, time=batch.time)
         except (ValueError, TypeError, StepError) as error:
             _say_where(error, index, batch)
             raise
-        held_out = None if test is None else learner.score(after, test)
+        held_out = None if test is None else _score(learner, after, test)
         record = StepRecord(
             index=index,
             label=label,
@@ -339,6 +400,7 @@ class _Driver:
             num_rows=info.num_rows,
             num_test=0 if held_out is None else held_out.num_rows,
             bound=info.bound,
+            fall=info.fall,
             rho=info.rho if state.num_batches > 0 else None,
             omega=info.omega if state.num_batches > 0 else None,
             retained=info.retained,
@@ -381,10 +443,15 @@ class _Driver:
         return Run(self._learner, self._state, tuple(self._records), Scores(**means))
 
     def _add(self, name: str, mean: float | None, num_rows: int) -> None:
-        if mean is None or not num_rows or math.isnan(mean):
+        if mean is None:
             return
         total, rows = self._sums[name]
         self._sums[name] = (total + mean * num_rows, rows + num_rows)
+
+
+def _score(learner: StreamLearner, state: LearnerState, rows: Any) -> Score | None:
+    score = learner.score(state, rows)
+    return score if score.num_rows else None
 
 
 def _without_empty_note(table: Table) -> Table:

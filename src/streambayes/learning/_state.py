@@ -146,6 +146,8 @@ class StepInfo:
     Attributes:
         num_rows: Rows in the batch.
         bound: The bound that was reached, in the user's units; ``None`` for policies without one.
+        fall: The most that the bound fell from one sweep to the next: rounding alone, since every sweep
+            raises it.
         rho: Expected share of the past that was kept: one number, or one per block by readable name;
             ``None`` for policies without one. The first batch has no past; there it is the prior's.
         omega: Natural parameter of the posterior over rho, likewise.
@@ -158,6 +160,7 @@ class StepInfo:
 
     num_rows: int
     bound: float | None
+    fall: float | None
     rho: float | dict[str, float] | None
     omega: float | dict[str, float] | None
     retained: dict[str, float]

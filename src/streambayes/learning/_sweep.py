@@ -27,6 +27,7 @@ class Ascent(NamedTuple):
     bound: Array
     last_bound: Array
     round_bound: Array
+    fall: Array
     num_sweeps: Array
     num_rounds: Array
 
@@ -95,6 +96,7 @@ def ascend(
             bound=bound,
             last_bound=at.bound,
             round_bound=jnp.where(refining, at.bound, at.round_bound),
+            fall=_fall(at),
             num_sweeps=at.num_sweeps + 1,
             num_rounds=at.num_rounds + refining,
         )
@@ -108,13 +110,19 @@ def ascend(
         bound=jnp.full((), -jnp.inf),
         last_bound=jnp.full((), -jnp.inf),
         round_bound=jnp.full((), -jnp.inf),
+        fall=jnp.zeros(()),
         num_sweeps=jnp.zeros((), int),
         num_rounds=jnp.ones((), int),
     )
     if once:
         return body(start), jnp.ones((), bool)
     end = jax.lax.while_loop(lambda at: ~verdict(at)[2], body, start)
-    return end, verdict(end)[1]
+    return end._replace(fall=_fall(end)), verdict(end)[1]
+
+
+def _fall(at: Ascent) -> Array:
+    """The most that the bound has fallen from one sweep to the next; rounding, if all is right."""
+    return jnp.where(at.num_sweeps > 1, jnp.maximum(at.fall, at.last_bound - at.bound), 0.0)
 
 
 def _before(model: Model, batch: Batch, belief: AbstractBelief) -> tuple[Any, Any]:

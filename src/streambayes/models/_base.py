@@ -43,6 +43,11 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
         """
 
     @property
+    def hidden_if_missing(self) -> frozenset[str]:
+        """Columns whose missing cells become hidden variables; cells of others are left out."""
+        return frozenset()
+
+    @property
     def target(self) -> str | None:
         """The variable that predictions are about if none is named."""
         return None
@@ -83,6 +88,11 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
         """Where the first batch's sweeps start; the prior, unless symmetry must be broken."""
         del key, batch
         return prior
+
+    @property
+    def rows_to_start(self) -> int:
+        """How many rows such a start should have; none, unless symmetry must be broken."""
+        return 0
 
     @abc.abstractmethod
     def init_local(self, batch: Batch) -> Local:

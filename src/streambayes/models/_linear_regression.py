@@ -38,8 +38,12 @@ class LinearRegression(AbstractNetwork):
         regressors: str | Sequence[str],
         coefficients: Coefficients = "joint",
     ) -> None:
+        chosen = names_of(regressors)
+        if response in chosen:
+            message = f"LinearRegression: the response {response!r} is also among the regressors"
+            raise ValueError(message)
         object.__setattr__(self, "response", response)
-        object.__setattr__(self, "regressors", names_of(regressors))
+        object.__setattr__(self, "regressors", chosen)
         object.__setattr__(self, "coefficients", coefficients)
         _ = self.structure
 

@@ -18,6 +18,15 @@ Covariance = Literal["diagonal", "full"]
 COMPONENT = "component"
 
 
+def names_beside_component(names: str | Sequence[str], *others: str) -> tuple[str, ...]:
+    """Names of columns, none of which is that of the hidden variable."""
+    chosen = names_of(names)
+    if COMPONENT in (*chosen, *others):
+        message = f"{COMPONENT!r} is what the hidden variable is called; call the column otherwise"
+        raise ValueError(message)
+    return chosen
+
+
 @final
 @definition
 class GaussianMixture(AbstractNetwork):
@@ -45,7 +54,7 @@ class GaussianMixture(AbstractNetwork):
                 f"GaussianMixture: covariance must be 'diagonal' or 'full', got {covariance!r}"
             )
             raise ValueError(message)
-        object.__setattr__(self, "names", names_of(names))
+        object.__setattr__(self, "names", names_beside_component(names))
         object.__setattr__(self, "num_components", num_components)
         object.__setattr__(self, "covariance", covariance)
         _ = self.structure
@@ -86,7 +95,7 @@ class ConditionalMixture(AbstractNetwork):
         categories: Sequence[str | int] | int,
         num_components: int,
     ) -> None:
-        object.__setattr__(self, "names", names_of(names))
+        object.__setattr__(self, "names", names_beside_component(names, given))
         object.__setattr__(self, "given", given)
         object.__setattr__(self, "categories", values_of(given, categories))
         object.__setattr__(self, "num_components", num_components)

@@ -1,10 +1,10 @@
 """Classifiers: naive Bayes, and naive Bayes with a hidden component for each class."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import final
 
 from streambayes._core.pytree import definition
-from streambayes.models._mixture import COMPONENT
+from streambayes.models._mixture import COMPONENT, names_beside_component
 from streambayes.models.network import (
     AbstractNetwork,
     AbstractVariable,
@@ -40,10 +40,18 @@ class NaiveBayes(AbstractNetwork):
         label: str,
         classes: Sequence[str | int] | int,
         normal: str | Sequence[str] = (),
-        categorical: Mapping[str, Sequence[str | int] | int] | Sequence[Any] = (),
+        categorical: Mapping[str, Sequence[str | int] | int]
+        | tuple[tuple[str, Sequence[str | int] | int], ...] = (),
         poisson: str | Sequence[str] = (),
     ) -> None:
-        tables = {name: values_of(name, values) for name, values in dict(categorical).items()}
+        pairs = categorical.items() if isinstance(categorical, Mapping) else categorical
+        if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
+            message = (
+                "NaiveBayes: categorical must be a mapping of columns to their values or how many, "
+                f"such as {{'colour': ['red', 'blue']}}, got {categorical!r}"
+            )
+            raise TypeError(message)
+        tables = {name: values_of(name, values) for name, values in pairs}
         if not (normal or tables or poisson):
             message = "NaiveBayes: at least one column besides the class is needed"
             raise ValueError(message)
@@ -97,7 +105,7 @@ class MixtureNaiveBayes(AbstractNetwork):
     ) -> None:
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "classes", values_of(label, classes))
-        object.__setattr__(self, "names", names_of(names))
+        object.__setattr__(self, "names", names_beside_component(names, label))
         object.__setattr__(self, "num_components", num_components)
         _ = self.structure
 

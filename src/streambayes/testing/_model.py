@@ -231,7 +231,9 @@ def _values(column: Column) -> tuple[str | int, ...]:
 
 def _hides(model: Model, columns: Columns) -> bool:
     with float64_scope():
-        return model.has_hidden(pad(_read(model, columns), model.columns))
+        return model.has_hidden(
+            pad(_read(model, columns), model.columns, hidden=model.hidden_if_missing)
+        )
 
 
 def _read(model: Model, columns: Columns) -> np.ndarray:

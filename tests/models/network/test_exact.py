@@ -81,7 +81,7 @@ class TestRegression:
     def test_joint_is_close_to_conjugate_at_many_rows(self):
         r"""Their means are two ridge regressions of y.
 
-        Both have penalty 1, joint in units of the noise: $I / E[\tau]$ instead of $I$. With Gram matrix
+        Both are given penalty 1, joint in units of the noise: $I / E[\tau]$ instead of $I$. With Gram matrix
         $G \approx nI$ they differ by $(1 - 1 / E[\tau]) b / n$ and terms of $n^{-3/2}$. The noise
         differs because the conjugate prior holds large coefficients against it, by
         $b^\top b / n$ in its variance, and by terms of the order of one row.
@@ -90,11 +90,18 @@ class TestRegression:
         rng = np.random.default_rng(9)
         a, b = rng.normal(size=(2, n))
         columns = {"a": a, "b": b, "y": 0.3 + a - 2.0 * b + rng.normal(0.0, 0.5, n)}
+        priors = {
+            "joint": {"y: noise": sb.Gamma.from_shape_rate(1.0, 1.0)},
+            "conjugate": {
+                "y": sb.families.MultivariateNormalGamma.from_shape_rate_mean_scale(
+                    1.0, 1.0, np.zeros(3), np.eye(3)
+                )
+            },
+        }
         found = {}
-        for kind in ("joint", "conjugate"):
-            learner = sb.StreamLearner(
-                sb.models.LinearRegression("y", ["a", "b"], kind), sb.SVB(), scale=False
-            )
+        for kind, prior in priors.items():
+            model = sb.models.LinearRegression("y", ["a", "b"], kind)
+            learner = sb.StreamLearner(model, sb.SVB(), prior=prior, scale=False)
             found[kind] = learner.step(learner.init(columns), columns)[0].posterior
         joint, conjugate = found["joint"], found["conjugate"]["y"]
         noise = 1.0 / joint["y: noise"].mean()

@@ -434,16 +434,16 @@ def test_missing_labels_are_inferred():
 
     known = np.array([[value == animal for animal in ANIMALS] for value in label], float)
     mixing = np.ones(2)
-    shape, rate, mean, scale = np.ones(2), np.ones(2), np.zeros(2), np.ones(2)
+    shape, rate, mean, scale = np.ones(2), np.full(2, 0.1), np.zeros(2), np.full(2, 0.1)
     for _ in range(info.num_sweeps):
         away = (x[:, None] - mean) ** 2 * shape / rate + 1.0 / scale
         logits = log_mean(mixing) + 0.5 * (digamma(shape) - np.log(rate) - away)
         share = np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
         share = np.where(known.any(1, keepdims=True), known, share)
         rows = share.sum(0)
-        mixing, shape, scale = 1.0 + rows, 1.0 + 0.5 * rows, 1.0 + rows
+        mixing, shape, scale = 1.0 + rows, 1.0 + 0.5 * rows, 0.1 + rows
         mean = share.T @ x / scale
-        rate = 1.0 + 0.5 * (share.T @ x**2 - scale * mean**2)
+        rate = 0.1 + 0.5 * (share.T @ x**2 - scale * mean**2)
     block = state.posterior["x"]
     np.testing.assert_allclose(state.posterior["label"].concentration, mixing, rtol=1e-8)
     np.testing.assert_allclose(block.location[:, 0], mean, rtol=1e-8, atol=1e-9)
@@ -573,7 +573,7 @@ class TestWhatMeansMissing:
         state = learner.init(columns)
         found = learner.log_predictive(state, read(columns))
         # the prior's predictive: Student-t with 2 degrees, negative binomial with half
-        student = stats.t(2.0, 0.0, np.sqrt(2.0))
+        student = stats.t(2.0, 0.0, np.sqrt(0.1 * (1.0 + 1.0 / 0.1)))
         count = stats.nbinom(1, 0.5)
         wanted = [
             np.log(0.5) + student.logpdf(1.0) + count.logpmf(3),

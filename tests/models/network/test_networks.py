@@ -28,8 +28,11 @@ def networks(draw):
         parents = draw(some_of(discrete))
         options = {"parents": parents}
         if kind in LINEAR:
-            parents += draw(some_of(linear))
-            options["coefficients"] = draw(st.sampled_from(["joint", "independent", "conjugate"]))
+            regressors = draw(some_of(linear))
+            parents += regressors
+            if regressors:
+                kinds = ["joint", "independent", "conjugate"]
+                options["coefficients"] = draw(st.sampled_from(kinds))
         (linear if kind in LINEAR else discrete if kind in DISCRETE else []).extend(names)
         declared.append((kind, names, options))
     children = set()

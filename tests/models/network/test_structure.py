@@ -108,8 +108,8 @@ class TestWhatIsRefused:
                 [NORMAL_X, ("normal", [["u", "x"]], {})],
                 "Network: 'x' is declared twice; names must be distinct",
             ),
-            ([("normal", [["x", "x"]], {})], "names must be distinct columns, got ('x', 'x')"),
-            ([("poisson", [[]], {})], "names must be distinct columns, got ()"),
+            ([("normal", [["x", "x"]], {})], "names must be distinct, got 'x', 'x'"),
+            ([("poisson", [[]], {})], "at least one name is needed, got none"),
             (
                 [NORMAL_X, ("categorical", ["c", 2], {"parents": ["x"]})],
                 f"Network: 'c' is categorical and {ONLY_NORMAL}",
@@ -154,21 +154,35 @@ class TestWhatIsRefused:
                 [("categorical", ["c", 1], {})],
                 "'c': at least two distinct categories are needed, got 1",
             ),
+            ([("normal", [""], {})], "a name must not be empty"),
             (
-                [("categorical", ["c", "abc"], {})],
-                "'c': at least two distinct categories are needed, got 'abc'",
+                [("normal", ["x"], {"coefficients": "conjugate"})],
+                (
+                    "Network: 'x' has no normal parent, so that coefficients='conjugate' means nothing; "
+                    "leave it out"
+                ),
+            ),
+            (
+                [
+                    *(("categorical", [name, 100], {}) for name in "abc"),
+                    ("normal", ["x"], {"parents": list("abc")}),
+                ],
+                (
+                    "Network: 'x' would have 1,000,000 blocks, one for each combination of its discrete "
+                    "parents; at most 100,000 are possible, so give it fewer"
+                ),
+            ),
+            (
+                [("categorical", ["c", [1, "1"]], {})],
+                "'c': categories must be all text or all whole numbers, got [1, '1']",
             ),
             (
                 [("categorical", ["c", ["a", "b", "a"]], {})],
                 "'c': at least two distinct categories are needed, got ['a', 'b', 'a']",
             ),
             (
-                [("categorical", ["c", 2.5], {})],
-                "'c': at least two distinct categories are needed, got 2.5",
-            ),
-            (
                 [("categorical", ["c", ["a", None]], {})],
-                "'c': categories must be text or whole numbers, got None",
+                "'c': categories must be all text or all whole numbers, got ['a', None]",
             ),
         ],
     )
@@ -191,12 +205,53 @@ class TestWhatIsRefused:
             (("normal", ["x"], {"parents": [1]}), "a name must be text, got 1"),
             (("normal", [3], {}), "a name must be text, got 3"),
             (("categorical", [("a", "b"), 2], {}), "a name must be text, got ('a', 'b')"),
+            (
+                ("bernoulli", ["b"], {"latent": "yes"}),
+                "Network: latent of 'b' must be True or False, got 'yes'",
+            ),
+            *(
+                (
+                    ("categorical", ["c", values], {}),
+                    f"'c': categories must be a list of values or how many, got {values!r}",
+                )
+                for values in ("abc", 2.5, True, {"a"}, None)
+            ),
         ],
     )
     def test_types(self, call, sentence):
         with pytest.raises(TypeError) as caught:
             declared(call)
         assert str(caught.value) == sentence
+
+    @pytest.mark.parametrize(
+        ("declare", "error", "sentence"),
+        [
+            (
+                lambda: sb.models.NaiveBayes("l", 2, categorical=["s"]),
+                TypeError,
+                "NaiveBayes: categorical must be a mapping of columns to their values or how many",
+            ),
+            (
+                lambda: sb.models.LinearRegression("y", ["x", "y"]),
+                ValueError,
+                "LinearRegression: the response 'y' is also among the regressors",
+            ),
+            (
+                lambda: sb.models.GaussianMixture(["component", "x"], 2),
+                ValueError,
+                "'component' is what the hidden variable is called; call the column otherwise",
+            ),
+            (
+                lambda: sb.models.MixtureNaiveBayes("component", 2, ["x"], 2),
+                ValueError,
+                "'component' is what the hidden variable is called; call the column otherwise",
+            ),
+        ],
+    )
+    def test_ready_models(self, declare, error, sentence):
+        with pytest.raises(error) as caught:
+            declare()
+        assert str(caught.value).startswith(sentence)
 
     def test_coefficients(self):
         net = sb.Network()
@@ -250,13 +305,6 @@ class TestWhatIsRefused:
                     ("poisson", ["y: noise"], {}),
                 ],
                 "y: noise",
-            ),
-            (
-                [
-                    ("categorical", ["c", [1, "1"]], {}),
-                    ("normal", ["x"], {"parents": ["c"]}),
-                ],
-                "x | c=1",
             ),
         ],
     )
@@ -350,7 +398,7 @@ def test_show():
         weekly().show()
         == """\
 variable                 distribution   given  blocks         for example
-day                       categorical       -       1                 day
+day                    categorical(2)       -       1                 day
 z         latent       categorical(3)     day       2         z | day=Tue
 rain                        Bernoulli       z       3          rain | z=2
 x, y                           normal  z, day      12    y | z=2, day=Tue

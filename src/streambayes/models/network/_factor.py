@@ -77,6 +77,12 @@ class AbstractFactor(abc.ABC):
 
     Blocks have the shape of the discrete parents' configurations, then, for variables declared as a
     list, an axis over the list.
+
+    Attributes:
+        left_over: About how much of a scaled column's variance the parents leave, as default priors
+            have it: a tenth, since it may be a hundredth and a prior around 1 would outweigh hundreds
+            of rows there; all of it without parents, and with latent ones: a component that has lost
+            its rows must be wide enough to catch some.
     """
 
     def __init__(self, variable: AbstractVariable, structure: Structure) -> None:
@@ -89,6 +95,8 @@ class AbstractFactor(abc.ABC):
         self.shape = (
             (*self.configurations, len(self.names)) if variable.is_grouped else self.configurations
         )
+        hidden = any(structure.owner[name].latent for name in variable.parents)
+        self.left_over = 0.1 if variable.parents and not hidden else 1.0
 
     @abc.abstractmethod
     def prior(self) -> dict[str, AbstractFamily]:

@@ -3,6 +3,7 @@
 import abc
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, final, get_args
 
 import jax
@@ -44,6 +45,9 @@ from streambayes.models.network._variables import (
 from streambayes.models.network._vector import VectorFactor
 
 __all__ = ["AbstractNetwork", "Network"]
+
+
+_ROWS_A_VALUE = 10
 
 
 class NetworkSums(NamedTuple):
@@ -90,6 +94,12 @@ class AbstractNetwork(AbstractModel[Moments, NetworkSums]):
     def has_hidden(self, batch: Batch) -> bool:
         return bool(hidden_names(self.structure, batch) or hidden_vectors(self.structure, batch))
 
+    @property
+    @final
+    def hidden_if_missing(self) -> frozenset[str]:
+        vectors = (v for v in self.structure.variables if isinstance(v, VectorVariable))
+        return frozenset(self.structure.interiors).union(*(v.names for v in vectors))
+
     @final
     def categories_of(self, name: str) -> tuple[str | int, ...]:
         if name not in self.structure.owner:
@@ -135,6 +145,15 @@ class AbstractNetwork(AbstractModel[Moments, NetworkSums]):
             messages = self.messages(at.expectations(), summary, names)
             at = Point(at.blocks.replaced(prior.only(names) + messages))
         return Blocks(params=at.blocks.params, counts=prior.counts)
+
+    @property
+    @final
+    def rows_to_start(self) -> int:
+        sizes = (
+            self.structure.num_values(name) if self.structure.is_discrete(name) else 1
+            for name in self.structure.latents
+        )
+        return _ROWS_A_VALUE * max(sizes, default=0)
 
     @final
     def init_local(self, batch: Batch) -> Moments:
@@ -277,6 +296,7 @@ class Network(AbstractNetwork):
             latent: Whether no column holds it.
         """
         values = values_of(name, categories)
+        _check_flag(name, latent)
         self._declare(CategoricalVariable((_text(name),), values, _tuple(parents), latent))
         return name
 
@@ -288,6 +308,7 @@ class Network(AbstractNetwork):
             parents: Categorical and Bernoulli variables it depends on.
             latent: Whether no column holds it.
         """
+        _check_flag(name, latent)
         self._declare(BernoulliVariable((_text(name),), _tuple(parents), latent))
         return name
 
@@ -319,6 +340,7 @@ class Network(AbstractNetwork):
                 f"{', '.join(map(repr, get_args(Coefficients)))}, got {coefficients!r}"
             )
             raise ValueError(message)
+        _check_flag(names, latent)
         grouped = not isinstance(names, str)
         self._declare(
             NormalVariable(names_of(names), grouped, _tuple(parents), latent, coefficients)
@@ -377,17 +399,22 @@ class Network(AbstractNetwork):
 
 
 def values_of(name: str, categories: Sequence[str | int] | int) -> tuple[str | int, ...]:
-    """The values of a categorical variable, at least two and distinct, text or whole numbers."""
-    if isinstance(categories, int | np.integer):
+    """The values of a categorical variable: at least two, distinct, all text or all whole numbers."""
+    if isinstance(categories, int | np.integer) and not isinstance(categories, bool):
         values: tuple[Any, ...] = tuple(range(categories))
-    elif isinstance(categories, str) or not isinstance(categories, Iterable):
-        values = ()
-    else:
+    elif isinstance(categories, Iterable) and not isinstance(
+        categories, str | AbstractSet | Mapping
+    ):
         values = tuple(v.item() if isinstance(v, np.generic) else v for v in categories)
-    for value in values:
-        if not isinstance(value, str | int):
-            message = f"{name!r}: categories must be text or whole numbers, got {value!r}"
-            raise ValueError(message)  # noqa: TRY004  # a value among others
+    else:
+        message = f"{name!r}: categories must be a list of values or how many, got {categories!r}"
+        raise TypeError(message)
+    kinds = {str if isinstance(value, str) else type(value) for value in values}
+    if kinds not in ({str}, {int}, {bool}) and values:
+        message = (
+            f"{name!r}: categories must be all text or all whole numbers, got {list(values)!r}"
+        )
+        raise ValueError(message)
     if len(values) < 2 or len(set(values)) < len(values):
         message = f"{name!r}: at least two distinct categories are needed, got {categories!r}"
         raise ValueError(message)
@@ -431,8 +458,11 @@ def names_of(names: str | Sequence[str]) -> tuple[str, ...]:
     """One name or several, distinct."""
     several = isinstance(names, Iterable) and not isinstance(names, str)
     chosen = tuple(map(_text, names if several else (names,)))  # type: ignore[arg-type]
-    if not chosen or len(set(chosen)) < len(chosen):
-        message = f"names must be distinct columns, got {chosen}"
+    if not chosen:
+        message = "at least one name is needed, got none"
+        raise ValueError(message)
+    if len(set(chosen)) < len(chosen):
+        message = f"names must be distinct, got {', '.join(map(repr, chosen))}"
         raise ValueError(message)
     return chosen
 
@@ -442,7 +472,16 @@ def _text(name: str) -> str:
     if not isinstance(name, str):
         message = f"a name must be text, got {name!r}"
         raise TypeError(message)
+    if not name:
+        message = "a name must not be empty"
+        raise ValueError(message)
     return str(name)
+
+
+def _check_flag(name: str | Sequence[str], latent: bool) -> None:
+    if not isinstance(latent, bool):
+        message = f"Network: latent of {name!r} must be True or False, got {latent!r}"
+        raise TypeError(message)
 
 
 def _tuple(parents: Sequence[str]) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ class NormalFactor(AbstractFactor):
     r"""$x \mid c \sim N(\mu_c, 1 / \tau_c)$, $(\mu_c, \tau_c) \sim \mathrm{NormalGamma}(1, 1, 0, 1)$."""
 
     def prior(self) -> dict[str, AbstractFamily]:
-        one = NormalGamma.from_shape_rate_mean_scale(1.0, 1.0, 0.0, 1.0)
+        one = NormalGamma.from_shape_rate_mean_scale(1.0, self.left_over, 0.0, self.left_over)
         return {self.entry: one.broadcast_to(self.shape)}
 
     def labels(self) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from streambayes._core.column import CATEGORY
 from streambayes._core.table import Table
 from streambayes.models.network._factor import AbstractFactor
 from streambayes.models.network._structure import Structure
@@ -18,14 +19,12 @@ def picture(structure: Structure, factors: Mapping[str, AbstractFactor]) -> str:
     for variable in structure.variables:
         labels = [text for part in factors[variable.entry].labels().values() for text in part.flat]
         total += len(labels)
-        values = len(variable.categories)
         rows.append(
             {
                 "variable": variable.entry,
                 "": "latent" if variable.latent else "",
-                "distribution": f"{variable.distribution}({values})"
-                if values > 2
-                else variable.distribution,
+                "distribution": variable.distribution
+                + (f"({len(variable.categories)})" if variable.kind == CATEGORY else ""),
                 "given": ", ".join(variable.parents) or "-",
                 "blocks": len(labels),
                 "for example": str(np.asarray(labels, dtype=object)[-1]),

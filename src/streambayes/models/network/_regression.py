@@ -214,8 +214,9 @@ class AbstractSeparate(AbstractRegression):
 
     @final
     def noise_prior(self) -> dict[str, AbstractFamily]:
-        """Gamma(1, 1)."""
-        return {self.noise: Gamma.from_shape_rate(np.ones(self.shape), np.ones(self.shape))}
+        """Gamma(1, 0.1)."""
+        one = Gamma.from_shape_rate(1.0, self.left_over)
+        return {self.noise: one.broadcast_to(self.shape)}
 
     @final
     def noise_marginal(self, belief: AbstractBelief, factor: Any) -> AbstractMarginal:
@@ -224,7 +225,7 @@ class AbstractSeparate(AbstractRegression):
 
 @final
 class JointRegression(AbstractSeparate):
-    r"""$b \sim N(0, I)$ as one block, $\tau \sim \mathrm{Gamma}(1, 1)$ as another."""
+    r"""$b \sim N(0, I)$ as one block, $\tau \sim \mathrm{Gamma}(1, 0.1)$ as another."""
 
     @property
     def coefficients(self) -> str:
@@ -318,7 +319,7 @@ class JointRegression(AbstractSeparate):
 
 @final
 class IndependentRegression(AbstractSeparate):
-    r"""Each coefficient $b_j \sim N(0, 1)$ is a block of its own, and $\tau \sim \mathrm{Gamma}(1, 1)$.
+    r"""Each coefficient $b_j \sim N(0, 1)$ is a block of its own, and $\tau \sim \mathrm{Gamma}(1, 0.1)$.
 
     The paper's form. The intercept is the mean at the centres of the regressors' columns (0 where
     units are left alone): only so do coefficients stay independent in the user's units.
@@ -432,11 +433,14 @@ class IndependentRegression(AbstractSeparate):
 
 @final
 class ConjugateRegression(AbstractRegression):
-    r"""$(b, \tau)$ as one block: $\tau \sim \mathrm{Gamma}(1, 1)$, $b \mid \tau \sim N(0, I / \tau)$; exact."""
+    r"""$(b, \tau)$ as one block; exact.
+
+    $\tau \sim \mathrm{Gamma}(1, 0.1)$ and $b \mid \tau \sim N(0, 10 I / \tau)$.
+    """
 
     def prior(self) -> dict[str, AbstractFamily]:
         one = MultivariateNormalGamma.from_shape_rate_mean_scale(
-            1.0, 1.0, np.zeros(self.size), np.eye(self.size)
+            1.0, self.left_over, np.zeros(self.size), self.left_over * np.eye(self.size)
         )
         return {self.entry: one.broadcast_to(self.shape)}
 

@@ -1,6 +1,7 @@
 """Structure: the checked graph of a network, and what follows from it alone."""
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import NoReturn, final
 
@@ -14,6 +15,8 @@ from streambayes.models.network._variables import (
 )
 
 __all__ = ["Structure"]
+
+_MAX_BLOCKS = 100_000
 
 
 @final
@@ -36,6 +39,7 @@ class Structure:
             _refuse("it has no variables; declare some, for example net.normal('x')")
         for variable in declared:
             _check_parents(variable, self.owner)
+            self._check_size(variable)
         self.variables = _in_order(declared, self.owner)
         self.columns: tuple[Column, ...] = tuple(
             column for variable in declared for column in variable.columns
@@ -91,6 +95,15 @@ class Structure:
             texts[place] = " | " + ", ".join(parts) if parts else ""
         return texts
 
+    def _check_size(self, variable: AbstractVariable) -> None:
+        sizes = [self.num_values(name) for name in self.discrete_parents(variable)]
+        num_blocks = len(variable.names) * math.prod(sizes)
+        if num_blocks > _MAX_BLOCKS:
+            _refuse(
+                f"{variable.entry!r} would have {num_blocks:,} blocks, one for each combination of "
+                f"its discrete parents; at most {_MAX_BLOCKS:,} are possible, so give it fewer"
+            )
+
     def _is_seen(self, variable: AbstractVariable) -> bool:
         below = [child for name in variable.names for child in self.children[name]]
         return any(not child.latent or self._is_seen(child) for child in below)
@@ -99,6 +112,14 @@ class Structure:
 def _check_parents(variable: AbstractVariable, owner: Mapping[str, AbstractVariable]) -> None:
     if len(set(variable.parents)) < len(variable.parents):
         _refuse(f"{variable.entry!r} names a parent twice: {', '.join(variable.parents)}")
+    linear = any(
+        name in owner and not isinstance(owner[name], AbstractDiscrete) for name in variable.parents
+    )
+    if isinstance(variable, NormalVariable) and variable.coefficients != "joint" and not linear:
+        _refuse(
+            f"{variable.entry!r} has no normal parent, so that coefficients={variable.coefficients!r} "
+            "means nothing; leave it out"
+        )
     for name in variable.parents:
         if name not in owner:
             known = ", ".join(repr(other) for other in owner)

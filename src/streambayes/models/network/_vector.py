@@ -57,7 +57,10 @@ class VectorFactor(AbstractFactor):
 
     def prior(self) -> dict[str, AbstractFamily]:
         one = NormalWishart.from_degrees_scatter_mean_scale(
-            self._size + 1.0, np.eye(self._size), np.zeros(self._size), 1.0
+            self._size + 1.0,
+            self.left_over * np.eye(self._size),
+            np.zeros(self._size),
+            self.left_over,
         )
         return {self.entry: one.broadcast_to(self.shape)}
 
