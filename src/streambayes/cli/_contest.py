@@ -81,7 +81,7 @@ def _differences(differences: tuple[Difference, ...]) -> Table:
         cells = []
         for score in scores:
             one = found[method, baseline, score]
-            cells.append(f"{one.mean:+.3f} ({one.lower:+.3f} .. {one.upper:+.3f}) {one.verdict}")
+            cells.append(f"{one.mean:+.3f} {one.verdict}\n({one.lower:+.3f} .. {one.upper:+.3f})")
         table.add_row(escape(f"{method} - {baseline}"), *cells)
     return table
 

@@ -30,9 +30,11 @@ def writing_into(folder: Path) -> Iterator[None]:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
-        where = error.filename or folder
-        reason = (error.strerror or type(error).__name__).lower()
-        typer.echo(f"Error: {where} cannot be read or written ({reason}).", err=True)
+        sentence = str(error)
+        if error.strerror is not None:  # the system's, not one of our own
+            where = error.filename or folder
+            sentence = f"{where} cannot be read or written ({error.strerror.lower()})."
+        typer.echo(f"Error: {sentence}", err=True)
         raise typer.Exit(2) from None
 
 
