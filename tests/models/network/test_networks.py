@@ -148,7 +148,9 @@ def test_laws(data, net, seed):
     odd[0] = odd[0] and not far
     batches = [a_batch(rng, net, *each, far, gap) for each in zip(odd, shares, strict=True)]
     note((share, gap, odd, far))
-    learner = sb.StreamLearner(net, sb.HPP(), max_sweeps=30)
+    # few sweeps: where two values of a latent variable are alike, each sweep multiplies what rounding
+    # has made of the order of rows
+    learner = sb.StreamLearner(net, sb.HPP(), max_sweeps=5)
     check_climb(learner, batches)
 
     state = learner.init(batches[0])
