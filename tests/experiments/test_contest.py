@@ -78,7 +78,7 @@ def held():
     """A regression, for which PVB is refused, from two starts."""
     model = sb.models.LinearRegression("y", ["a"])
     stream = list(sb.datasets.make_drift(model, num_batches=4, num_rows=24, changes=[2]))
-    policies = policies_of_table_1(4, 96, ["HPP", "PVB M=batch nu=0.1"])
+    policies = policies_of_table_1(stream, ["HPP", "PVB M=batch nu=0.1"])
     calls = []
     contest = hold_contest(
         model, stream, policies, starts=2, advance=lambda *told: calls.append(told)
@@ -139,7 +139,7 @@ def test_files(held, tmp_path):
 
 def test_an_unknown_method():
     with pytest.raises(ValueError, match=r"^there is no method 'hpp'; choose from 'SVB', "):
-        policies_of_table_1(4, 96, ["hpp"])
+        policies_of_table_1([sb.StreamBatch({"x": np.zeros(3)})], ["hpp"])
 
 
 @pytest.mark.parametrize(

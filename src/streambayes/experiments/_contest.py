@@ -31,18 +31,17 @@ _LEVEL = 0.95
 
 
 def policies_of_table_1(
-    num_batches: int, num_rows: int, methods: Sequence[str] | None = None
+    stream: Sequence[StreamBatch], methods: Sequence[str] | None = None
 ) -> dict[str, AbstractForgetting[Any, Any]]:
     """The methods of the paper's Table 1 by name, and beside them the power prior as written, and SVI.
 
     Args:
-        num_batches: Batches of the stream.
-        num_rows: Its rows, of which two thirds are learned. The smaller of PVB's populations is that
-            of an average batch; SVI stands for the whole stream.
+        stream: What is learned, two thirds of its rows. The smaller of PVB's populations is that of an
+            average batch; SVI stands for the whole stream.
         methods: Only these, and always SVB.
     """
-    learned = 2 / 3 * num_rows
-    every = _policies(learned / num_batches, learned)
+    learned = 2 / 3 * sum(len(next(iter(batch.columns.values()))) for batch in stream)
+    every = _policies(learned / len(stream), learned)
     if methods is None:
         return every
     for name in methods:

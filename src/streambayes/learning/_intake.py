@@ -11,7 +11,7 @@ from streambayes._core.column import Column
 from streambayes._core.pytree import pytree
 from streambayes.models import AbstractModel
 
-__all__ = ["StreamBatch", "bucket_size", "pad", "read_rows", "table"]
+__all__ = ["StreamBatch", "bucket_size", "lacking_columns", "pad", "read_rows", "table"]
 
 _SMALL = 256
 
@@ -116,9 +116,8 @@ def pad(
     values[:, :num_rows] = rows
     names = tuple(column.name for column in columns)
     if missing is None:
-        found = (name for name, row in zip(names, rows, strict=True) if np.isnan(row).any())
-        lacking = frozenset(found)
-        costly = lacking & hidden
+        lacking = lacking_columns(rows, columns)
+        costly = hidden.intersection(lacking)
         if costly and num_rows < _SMALL:
             costly = hidden
         missing = tuple(n for n in names if lacking and (n in costly or n not in hidden))
@@ -128,6 +127,12 @@ def pad(
         columns=names,
         missing=missing,
     )
+
+
+def lacking_columns(rows: np.ndarray, columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """The columns with missing cells."""
+    lacks = np.isnan(rows).any(1)
+    return tuple(column.name for column, some in zip(columns, lacks, strict=True) if some)
 
 
 def bucket_size(num_rows: int) -> int:

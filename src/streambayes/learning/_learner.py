@@ -15,7 +15,7 @@ from streambayes._core.scale import Scale
 from streambayes.families import AbstractFamily, Blocks
 from streambayes.forgetting import SVB, AbstractForgetting
 from streambayes.learning._compiled import Facts, scorer, stepper
-from streambayes.learning._intake import StreamBatch, pad, read_rows
+from streambayes.learning._intake import StreamBatch, lacking_columns, pad, read_rows
 from streambayes.learning._prediction import Classification, Prediction
 from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
 from streambayes.models import AbstractModel
@@ -209,9 +209,9 @@ class StreamLearner:
         with float64_scope():
             batch = self._pad(rows)
             bound, predictive = self._scorer.score(state.belief, *_units(state.scale), batch)
-        lacking = zip(self._columns, np.isnan(rows).any(1), strict=True)
-        missing = tuple(column.name for column, lacks in lacking if lacks)
-        method = self.model.predictive_method(pad(rows, self._columns, missing=missing))
+        missing = lacking_columns(rows, self._columns)
+        exactly = Batch(batch.values, batch.num_rows, batch.columns, missing)
+        method = self.model.predictive_method(exactly)
         return Score(float(bound) / num_rows, float(predictive) / num_rows, num_rows, method)
 
     def log_predictive(self, state: LearnerState, batch: Any) -> np.ndarray:
@@ -313,8 +313,7 @@ class StreamLearner:
         parts, methods = [], []
         for some in groups:
             cells = held[:, some]
-            lacks = zip(names, np.isnan(cells).any(1), strict=True)
-            missing = tuple(other for other, lack in lacks if lack or other == name)
+            missing = lacking_columns(cells, self._columns)
             with float64_scope():
                 batch = pad(cells, self._columns, missing=missing)
                 found = self._scorer.predict(

@@ -20,7 +20,7 @@ from streambayes.experiments._report import Published, Report, write_report
 from streambayes.experiments.electricity import _paper
 from streambayes.families import AbstractFamily, Gamma, MultivariateNormal, NormalGamma
 from streambayes.forgetting import AbstractForgetting
-from streambayes.learning import Scores, StepRecord, StreamBatch
+from streambayes.learning import Scores, StepRecord, StreamBatch, StreamLearner
 from streambayes.models import LinearRegression
 from streambayes.sources import batches
 
@@ -114,8 +114,7 @@ def reproduce(
         contest = _as_the_authors(methods, num_starts, num_batches, advance)
     else:
         stream = (calendar_months() if protocol == "calendar" else text_months())[:num_batches]
-        num_rows = sum(len(batch.columns["up"]) for batch in stream)
-        policies = policies_of_table_1(len(stream), num_rows, methods)
+        policies = policies_of_table_1(stream, methods)
         if protocol == "calendar":
             contest = hold_contest(
                 MODEL, stream, policies, starts=num_starts, tolerance=1e-9, advance=advance
@@ -189,9 +188,15 @@ def _as_the_authors(
     advance: Advance | None,
 ) -> Contest:
     """Every method that applies, from the authors' start and from others of its kind."""
-    refused = "PVB and SVI need a model whose complete conditional is in the family of its prior"
-    policies = policies_of_table_1(1, 1, methods)
-    applicable = {name: policy for name, policy in policies.items() if policy.maximises_bound}
+    refused: dict[str, str] = {}
+    applicable = {}
+    for name, policy in policies_of_table_1(text_months()[:num_batches], methods).items():
+        try:
+            StreamLearner(MODEL, policy)
+        except ValueError as error:
+            refused[name] = str(error)
+        else:
+            applicable[name] = policy
     tracks: dict[str, tuple[Track, ...]] = {}
     total = num_starts * len(applicable)
     for place, (name, policy) in enumerate(applicable.items()):
@@ -202,7 +207,7 @@ def _as_the_authors(
                 advance(doing, place * num_starts + start, total)
             found.append(_track(policy, None if start == 0 else start, num_batches))
         tracks[name] = tuple(found)
-    return Contest(tracks, {name: refused for name in policies if name not in applicable})
+    return Contest(tracks, refused)
 
 
 def _track(

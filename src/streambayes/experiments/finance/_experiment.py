@@ -63,11 +63,10 @@ def reproduce(
     """
     stream = months(data)[:num_batches]
     authors = None if reference is None else read_authors(Path(reference) / "finance_tmll.csv")
-    num_rows = sum(len(batch.columns["default"]) for batch in stream)
     contest = hold_contest(
         MODEL,
         stream,
-        policies_of_table_1(len(stream), num_rows, methods),
+        policies_of_table_1(stream, methods),
         starts=num_starts,
         advance=advance,
         tolerance=1e-7,

@@ -81,11 +81,10 @@ def reproduce(
     """
     stream = hours(data)[:num_batches]
     authors = None if reference is None else read_authors(Path(reference) / "gps_tmll.csv")
-    num_rows = sum(len(batch.columns["day"]) for batch in stream)
     contest = hold_contest(
         MODEL,
         stream,
-        policies_of_table_1(len(stream), num_rows, methods),
+        policies_of_table_1(stream, methods),
         starts=num_starts,
         group=group,
         advance=advance,
