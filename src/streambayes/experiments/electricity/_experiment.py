@@ -27,7 +27,7 @@ from streambayes.sources import batches
 __all__ = ["MODEL", "PUBLISHED", "Protocol", "calendar_months", "reproduce", "text_months"]
 
 Protocol = Literal["calendar", "text", "paper"]
-REGRESSORS = ("period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer")
+REGRESSORS = _paper.REGRESSORS
 MODEL = LinearRegression("up", REGRESSORS)
 PUBLISHED: Published = {
     "paper": {
@@ -214,7 +214,7 @@ def _track(
     policy: AbstractForgetting[Any, Any], seed: int | None, num_batches: int | None
 ) -> Track:
     started = time.perf_counter()
-    learned: Sequence[_paper.Month] = _paper.learn(policy, seed=seed, num_months=num_batches)  # type: ignore[arg-type]
+    learned: Sequence[_paper.Month] = _paper.learn(policy, seed=seed, num_months=num_batches)
     seconds = (time.perf_counter() - started) / len(learned)
     rows = [len(month.train) for month in _paper.months()]
     records = tuple(

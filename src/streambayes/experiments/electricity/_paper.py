@@ -10,7 +10,7 @@ import enum
 import functools
 import importlib.resources
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
 import jax
@@ -30,21 +30,31 @@ from streambayes.families import (
     NormalGamma,
     Point,
 )
-from streambayes.forgetting import HPP, MHPP, SVB, Clock, Fading, PowerPrior
+from streambayes.forgetting import HPP, MHPP, AbstractForgetting, Clock
 from streambayes.forgetting._base import total
 from streambayes.learning import sweep
 from streambayes.learning._state import by_label
 from streambayes.models import LinearRegression
 
-__all__ = ["Month", "MonthRows", "Part", "authors_start", "drawn_start", "learn", "months", "split"]
+__all__ = [
+    "REGRESSORS",
+    "Month",
+    "MonthRows",
+    "Part",
+    "authors_start",
+    "drawn_start",
+    "learn",
+    "months",
+    "split",
+]
 
-Policy = SVB | Fading | PowerPrior | HPP | MHPP
+Policy = AbstractForgetting[Any, Any]
 
-_REGRESSORS = ("period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer")
-_COLUMNS = (*_REGRESSORS, "up")
-_MODEL = LinearRegression("up", _REGRESSORS, "independent")
-_PREDICTORS, _NOISE = ", ".join(_REGRESSORS), "up: noise"
-_COEFFICIENTS = ("up: intercept", *(f"up: b[{name}]" for name in _REGRESSORS))
+REGRESSORS = ("period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer")
+_COLUMNS = (*REGRESSORS, "up")
+_MODEL = LinearRegression("up", REGRESSORS, "independent")
+_PREDICTORS, _NOISE = ", ".join(REGRESSORS), "up: noise"
+_COEFFICIENTS = ("up: intercept", *(f"up: b[{name}]" for name in REGRESSORS))
 _WITH_GAPS = ("vicprice", "vicdemand", "transfer")
 
 # Weeks whose dates have day and month interchanged in the file that the authors read.
@@ -184,10 +194,8 @@ def drawn_start(seed: int) -> dict[str, AbstractFamily]:
 def learn(
     policy: Policy,
     *,
-    start: Mapping[str, AbstractFamily] | None = None,
     seed: int | None = None,
     num_months: int | None = None,
-    on_month: Callable[[Month], None] | None = None,
 ) -> list[Month]:
     """The months of the authors' run, learned and stopped as their program does.
 
@@ -211,16 +219,10 @@ def learn(
 
     Args:
         policy: What to keep of the past.
-        start: What to start the first month from, by entry of blocks; the authors' start by default.
-        seed: Instead of ``start``: draws one.
+        seed: Draws what to start the first month from; the authors' start by default.
         num_months: Only so many months; all by default.
-        on_month: Called with every month when it is learned.
     """
-    if start is not None and seed is not None:
-        message = "learn: give start or seed, not both"
-        raise ValueError(message)
-    if start is None:
-        start = authors_start() if seed is None else drawn_start(seed)
+    start = authors_start() if seed is None else drawn_start(seed)
     program = _program(policy)
     data = np.stack([electricity()[name].astype(np.float64) for name in _COLUMNS])
     chosen = months()
@@ -249,8 +251,6 @@ def learn(
             )
             rows_seen += len(rows.train)
             found.append(month)
-            if on_month is not None:
-                on_month(month)
     return found
 
 
@@ -350,7 +350,7 @@ def _bound(expectations: Mapping[str, Any], batch: Batch, summary: Any) -> Array
     """
     precision_mean, precision_mean_square, precision, log_precision = expectations[_PREDICTORS]
     gap = precision_mean_square - precision_mean**2 / precision + jnp.log(precision) - log_precision
-    hidden = (batch.mask & ~batch.observed)[: len(_REGRESSORS)].sum(-1)
+    hidden = (batch.mask & ~batch.observed)[: len(REGRESSORS)].sum(-1)
     bound: Array = _MODEL.expected_log_joint(expectations, summary) + 0.5 * (hidden * gap).sum()
     return bound
 
