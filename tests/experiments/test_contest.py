@@ -73,6 +73,14 @@ def test_what_is_a_tie(apart, verdict):
     assert made(apart, [5, 5, 5]).difference("HPP", "SVB", "test_bound").verdict == verdict
 
 
+def test_what_starts_disagree_on_is_a_tie():
+    better, worse = (made([apart] * 9, [5] * 9) for apart in (1.0, -0.5))
+    together = {name: (*better.runs[name], *worse.runs[name]) for name in better.runs}
+    found = Contest(together, {}).difference("HPP", "SVB", "test_bound")
+    assert (found.mean, found.verdict) == (pytest.approx(0.25), "tie")
+    assert (found.lower, found.upper) == (pytest.approx(-0.5), pytest.approx(1.0))
+
+
 @pytest.fixture(scope="module")
 def held():
     """A regression, for which PVB is refused, from two starts."""
@@ -91,8 +99,8 @@ def test_every_method_from_every_start(held):
     assert {name: len(tracks) for name, tracks in contest.runs.items()} == {"SVB": 2, "HPP": 2}
     assert list(contest.refused) == ["PVB M=batch nu=0.1"]
     assert "complete conditional" in contest.refused["PVB M=batch nu=0.1"]
-    assert calls[0] == ("SVB, start 1 of 2", 0, 6)
-    assert calls[-1][1:] == (6, 6)
+    assert calls[0] == ("SVB, start 1 of 2", 0, 4)
+    assert calls[-1][1:] == (4, 4)
     first, second = contest.runs["HPP"]
     assert first.scores != second.scores
     mean, spread = contest.mean("HPP", "test_bound")

@@ -39,7 +39,9 @@ def _print(console: Console, found: Report) -> None:
         "learning it.",
         highlight=False,
     )
-    console.print("\n[bold]Differences[/bold], with intervals of 95 % over resampled batches")
+    console.print(
+        "\n[bold]Differences[/bold], with intervals of 95 % over resampled batches and starts"
+    )
     console.print(_differences(found.differences))
     for method, reason in found.contest.refused.items():
         console.print(f"{escape(method)} does not apply: {escape(reason)}.", highlight=False)

@@ -20,6 +20,7 @@ __all__ = [
     "Track",
     "hold_contest",
     "policies_of_table_1",
+    "run_every",
 ]
 
 Advance = Callable[[str, int, int], None]
@@ -80,7 +81,7 @@ class Difference:
         baseline: The other.
         score: By which score.
         mean: The difference of their weighted means.
-        lower: End of the interval of 95 % over resampled batches.
+        lower: End of the interval of 95 % over resampled batches and starts.
         upper: Its other end.
     """
 
@@ -165,16 +166,21 @@ class Contest:
         return max(falls, default=None)
 
     def difference(self, method: str, baseline: str, score: Score) -> Difference:
-        """One method against another; batches are resampled, since rows of one batch are alike."""
-        apart = self.curve(method, score) - self.curve(baseline, score)
+        """One method against another.
+
+        Whole batches are resampled, since rows of one batch are alike; so are starts.
+        """
+        apart = self._table(method, score) - self._table(baseline, score)
         weights = self._weights(score)
-        there = np.isfinite(apart) & (weights > 0)
-        apart, weights = apart[there], weights[there]
+        there = np.isfinite(apart).all(0) & (weights > 0)
+        apart, weights = apart[:, there], weights[there]
+        num_starts, num_batches = apart.shape
         rng = np.random.default_rng(0)
-        drawn = rng.integers(len(apart), size=(_RESAMPLES, len(apart)))
-        means = (weights[drawn] * apart[drawn]).sum(1) / weights[drawn].sum(1)
+        starts = rng.multinomial(num_starts, [1 / num_starts] * num_starts, _RESAMPLES)
+        drawn = rng.multinomial(num_batches, [1 / num_batches] * num_batches, _RESAMPLES) * weights
+        means = np.einsum("rs,sb,rb->r", starts / num_starts, apart, drawn) / drawn.sum(1)
         lower, upper = np.quantile(means, [0.5 - _LEVEL / 2, 0.5 + _LEVEL / 2])
-        mean = float((weights * apart).sum() / weights.sum())
+        mean = float(weights @ apart.mean(0) / weights.sum())
         return Difference(method, baseline, score, mean, float(lower), float(upper))
 
     def _weights(self, score: Score) -> np.ndarray:
@@ -221,33 +227,54 @@ def hold_contest(
         **settings: Passed on to every ``StreamLearner``.
     """
     settings_of = [{}] * starts if isinstance(starts, int) else list(starts)
+
+    def learn(policy: AbstractForgetting[Any, Any], start: int) -> Track:
+        learned = run(
+            StreamLearner(model, policy, **settings, **settings_of[start]),
+            batches,
+            test_fraction=1 / 3 if held_out is None else 0.0,
+            group=group,
+            held_out=held_out,
+            prequential=prequential,
+            seed=start,
+            progress=False,
+        )
+        return Track(learned.records, learned.scores)
+
+    return run_every(model, policies, learn, num_starts=len(settings_of), advance=advance)
+
+
+def run_every(
+    model: AbstractModel[Any, Any],
+    policies: Mapping[str, AbstractForgetting[Any, Any]],
+    learn: Callable[[AbstractForgetting[Any, Any], int], Track],
+    *,
+    num_starts: int,
+    advance: Advance | None = None,
+) -> Contest:
+    """Run every method that applies to the model, from every start.
+
+    Args:
+        model: The model.
+        policies: The methods by name.
+        learn: Runs a method from the start of a number.
+        num_starts: How many starts.
+        advance: Called with what is being done, how many runs are done and how many there are.
+    """
     refused: dict[str, str] = {}
+    for name, policy in policies.items():
+        try:
+            StreamLearner(model, policy)
+        except ValueError as error:
+            refused[name] = str(error)
+    todo = [
+        (name, start) for name in policies if name not in refused for start in range(num_starts)
+    ]
     tracks: dict[str, tuple[Track, ...]] = {}
-    total = len(settings_of) * len(policies)
-    for place, (name, policy) in enumerate(policies.items()):
-        found = []
-        for start, own in enumerate(settings_of):
-            if advance is not None:
-                doing = f"{name}, start {start + 1} of {len(settings_of)}"
-                advance(doing, place * len(settings_of) + start, total)
-            try:
-                learner = StreamLearner(model, policy, **settings, **own)
-            except ValueError as error:
-                refused[name] = str(error)
-                break
-            learned = run(
-                learner,
-                batches,
-                test_fraction=1 / 3 if held_out is None else 0.0,
-                group=group,
-                held_out=held_out,
-                prequential=prequential,
-                seed=start,
-                progress=False,
-            )
-            found.append(Track(learned.records, learned.scores))
-        else:
-            tracks[name] = tuple(found)
+    for done, (name, start) in enumerate(todo):
+        if advance is not None:
+            advance(f"{name}, start {start + 1} of {num_starts}", done, len(todo))
+        tracks[name] = (*tracks.get(name, ()), learn(policies[name], start))
     if advance is not None:
-        advance("drawing figures", total, total)
+        advance("drawing figures", len(todo), len(todo))
     return Contest(tracks, refused)

@@ -11,16 +11,16 @@ import numpy as np
 from streambayes.datasets import electricity
 from streambayes.experiments._contest import (
     Advance,
-    Contest,
     Track,
     hold_contest,
     policies_of_table_1,
+    run_every,
 )
 from streambayes.experiments._report import Published, Report, write_report
 from streambayes.experiments.electricity import _paper
 from streambayes.families import AbstractFamily, Gamma, MultivariateNormal, NormalGamma
 from streambayes.forgetting import AbstractForgetting
-from streambayes.learning import Scores, StepRecord, StreamBatch, StreamLearner
+from streambayes.learning import Scores, StepRecord, StreamBatch
 from streambayes.models import LinearRegression
 from streambayes.sources import batches
 
@@ -111,7 +111,13 @@ def reproduce(
         raise ValueError(message)
     authors = None if reference is None else _read_authors(Path(reference), num_batches)
     if protocol == "paper":
-        contest = _as_the_authors(methods, num_starts, num_batches, advance)
+        contest = run_every(
+            MODEL,
+            policies_of_table_1(text_months()[:num_batches], methods),
+            lambda policy, start: _track_as_the_authors(policy, start, num_batches),
+            num_starts=num_starts,
+            advance=advance,
+        )
     else:
         stream = (calendar_months() if protocol == "calendar" else text_months())[:num_batches]
         policies = policies_of_table_1(stream, methods)
@@ -181,40 +187,12 @@ def _text_starts(first: StreamBatch, num_starts: int) -> list[dict[str, Abstract
     return [after_first_update(each) for each in chosen[:num_starts]]
 
 
-def _as_the_authors(
-    methods: Sequence[str] | None,
-    num_starts: int,
-    num_batches: int | None,
-    advance: Advance | None,
-) -> Contest:
-    """Every method that applies, from the authors' start and from others of its kind."""
-    refused: dict[str, str] = {}
-    applicable = {}
-    for name, policy in policies_of_table_1(text_months()[:num_batches], methods).items():
-        try:
-            StreamLearner(MODEL, policy)
-        except ValueError as error:
-            refused[name] = str(error)
-        else:
-            applicable[name] = policy
-    tracks: dict[str, tuple[Track, ...]] = {}
-    total = num_starts * len(applicable)
-    for place, (name, policy) in enumerate(applicable.items()):
-        found = []
-        for start in range(num_starts):
-            if advance is not None:
-                doing = f"{name}, start {start + 1} of {num_starts}"
-                advance(doing, place * num_starts + start, total)
-            found.append(_track(policy, None if start == 0 else start, num_batches))
-        tracks[name] = tuple(found)
-    return Contest(tracks, refused)
-
-
-def _track(
-    policy: AbstractForgetting[Any, Any], seed: int | None, num_batches: int | None
+def _track_as_the_authors(
+    policy: AbstractForgetting[Any, Any], start: int, num_batches: int | None
 ) -> Track:
+    """From the authors' start if it is the first, from another of its kind otherwise."""
     started = time.perf_counter()
-    learned: Sequence[_paper.Month] = _paper.learn(policy, seed=seed, num_months=num_batches)
+    learned = _paper.learn(policy, seed=start or None, num_months=num_batches)
     seconds = (time.perf_counter() - started) / len(learned)
     rows = [len(month.train) for month in _paper.months()]
     records = tuple(
