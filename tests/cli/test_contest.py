@@ -40,8 +40,12 @@ def test_what_is_printed(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("finance", "--data", "{}/loans.csv"), "loans.csv"),
-        (("gps", "--data", "{}/Geolife"), "Geolife"),
+        (("finance", "--data", "{}/none.csv"), "none.csv; give the path of a loan file"),
+        (("finance", "--data", "{}/wrong.csv"), "expected the columns issue_d, annual_inc, dti, "),
+        (("gps", "--data", "{}/none"), "none; download Geolife, unpack it, and give the folder"),
+        (("gps", "--data", "{}"), "a.plt is cut in the middle of line 8, '39.9,116.3,0,49'"),
+        (("gps", "--group", "planet"), "the batch lacks column 'planet', by which rows are held"),
+        (("gps", "--reference", "{}"), "gps_tmll.csv is missing"),
         (("electricity", "--reference", "{}"), "svb.csv is missing"),
         (("electricity", "-m", "hpp"), "there is no method 'hpp'; choose from 'SVB', "),
         (("electricity", "--protocol", "authors"), "--protocol"),
@@ -50,11 +54,17 @@ def test_what_is_printed(tmp_path, monkeypatch):
     ],
 )
 def test_what_is_refused(tmp_path, arguments, sentence):
+    (tmp_path / "wrong.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    trajectory = tmp_path / "Data" / "000" / "Trajectory"
+    trajectory.mkdir(parents=True)
+    fix = "39.9,116.3,0,492,39744.1,2008-10-23,02:53:04"
+    (trajectory / "a.plt").write_text("\n".join(["-"] * 6 + [fix, fix[:15]]), encoding="utf-8")
     filled = [argument.replace("{}", str(tmp_path)) for argument in arguments]
     result = run("reproduce", *filled, "--output", tmp_path / "out")
     assert result.exit_code == 2
     assert sentence in result.output
     assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("command", [("demo",), ("reproduce", "gps"), ("reproduce", "electricity")])

@@ -22,10 +22,19 @@ class OutputError(Exception):
 
 @contextlib.contextmanager
 def writing_into(folder: Path) -> Iterator[None]:
-    """Make the folder; what goes wrong is said in one sentence and ends the command."""
+    """Make the folder; what goes wrong is said in one sentence and ends the command.
+
+    A folder that was made for nothing is taken away.
+    """
+    there = folder.exists()
     try:
         prepare(folder)
-        yield
+        try:
+            yield
+        except BaseException:
+            if not there and not any(folder.iterdir()):
+                folder.rmdir()
+            raise
     except (OutputError, ImportError, ValueError, TypeError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None

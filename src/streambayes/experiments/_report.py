@@ -95,6 +95,11 @@ def read_authors(path: Path) -> dict[str, list[float]]:
     Args:
         path: A CSV file with the columns ``svb``, ``hpp``, ``mhpp`` and so on.
     """
+    if not path.is_file():
+        message = (
+            f"{path.parent}: expected the authors' results for every batch, {path.name} is missing"
+        )
+        raise ValueError(message)
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     if not rows or not {"svb", "hpp", "mhpp"} <= set(rows[0]):

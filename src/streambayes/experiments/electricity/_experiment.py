@@ -230,7 +230,7 @@ def _read_authors(folder: Path, num_batches: int | None) -> dict[str, list[float
         path = folder / f"{name}.csv"
         if not path.is_file():
             message = (
-                f"{folder}: expected the authors' results for every month, {path.name} is missing"
+                f"{folder}: expected the authors' results for every batch, {path.name} is missing"
             )
             raise ValueError(message)
         with path.open(encoding="utf-8", newline="") as file:
