@@ -32,7 +32,14 @@ def test_what_is_printed(tmp_path, monkeypatch):
         "num_starts": 3,
         "reference": None,
     }
-    for text in ("A title", "-3.500", "-4.50", "+1.500 better", "(+1.000 .. +2.000)", "table.csv"):
+    for text in (
+        "A title",
+        "-3.500",
+        "-4.50",
+        "+1.5000 better",
+        "(+1.0000 .. +2.0000)",
+        "table.csv",
+    ):
         assert text in result.output
     assert run(*arguments, "--quiet").output == ""
 

@@ -73,6 +73,12 @@ def test_what_is_a_tie(apart, verdict):
     assert made(apart, [5, 5, 5]).difference("HPP", "SVB", "test_bound").verdict == verdict
 
 
+def test_leaders():
+    assert made([1.0, 2.0, 1.5], [5, 5, 5]).leaders("test_bound") == ("HPP",)
+    assert made([3.0, -2.0, 1.5], [5, 5, 5]).leaders("test_bound") == ("HPP", "SVB")
+    assert made([-1.0, -2.0, -1.5], [5, 5, 5]).leaders("test_bound") == ("SVB",)
+
+
 def test_what_starts_disagree_on_is_a_tie():
     better, worse = (made([apart] * 9, [5] * 9) for apart in (1.0, -0.5))
     together = {name: (*better.runs[name], *worse.runs[name]) for name in better.runs}
@@ -120,6 +126,7 @@ def test_files(held, tmp_path):
     assert {path.name for path in (tmp_path / "new").iterdir()} == {
         "table.csv",
         "differences.csv",
+        "leaders.csv",
         "batches.csv",
         *(f"{n}.{k}" for n in ("tmll", "tmll_difference", "expected_rho") for k in ("png", "svg")),
     }

@@ -43,6 +43,12 @@ def _print(console: Console, found: Report) -> None:
         "\n[bold]Differences[/bold], with intervals of 95 % over resampled batches and starts"
     )
     console.print(_differences(found.differences))
+    for row in found.leaders:
+        head = _HEADS[_NAMES.get(row["score"], row["score"])]
+        tied = f"; cannot be told apart from it: {row['tied']}" if row["tied"] else ""
+        console.print(
+            f"Best by {head}: [bold]{escape(row['best'])}[/bold]{escape(tied)}.", highlight=False
+        )
     for method, reason in found.contest.refused.items():
         console.print(f"{escape(method)} does not apply: {escape(reason)}.", highlight=False)
     console.print("\nWritten:", highlight=False)
@@ -63,7 +69,7 @@ def _scores(found: Report) -> Table:
     for row in learned:
         cells = []
         for name in columns:
-            spread = f" ± {row[f'{name}_sd']:.2f}" if starts > 1 else ""
+            spread = f" ± {row[f'{name}_sd']:.3f}" if starts > 1 else ""
             text = f"{row[name]:.3f}{spread}"
             cells.append(f"[bold]{text}[/bold]" if row[name] == best[name] else text)
         cells += [_or_dash(row[name]) for name in published]
@@ -83,7 +89,7 @@ def _differences(differences: tuple[Difference, ...]) -> Table:
         cells = []
         for score in scores:
             one = found[method, baseline, score]
-            cells.append(f"{one.mean:+.3f} {one.verdict}\n({one.lower:+.3f} .. {one.upper:+.3f})")
+            cells.append(f"{one.mean:+.4f} {one.verdict}\n({one.lower:+.4f} .. {one.upper:+.4f})")
         table.add_row(escape(f"{method} - {baseline}"), *cells)
     return table
 

@@ -33,7 +33,7 @@ Reference = Annotated[
 ]
 _WRITES = (
     "Writes table.csv (scores and their spread over starts, beside the paper's), differences.csv (with "
-    "intervals over resampled batches and starts), batches.csv and figures (PNG and SVG)."
+    "intervals over resampled batches and starts), leaders.csv (what is best, and tied), batches.csv and figures (PNG and SVG)."
 )
 
 reproduce = typer.Typer(

@@ -183,6 +183,12 @@ class Contest:
         mean = float(weights @ apart.mean(0) / weights.sum())
         return Difference(method, baseline, score, mean, float(lower), float(upper))
 
+    def leaders(self, score: Score) -> tuple[str, ...]:
+        """The method with the best mean, and after it those that are tied with it."""
+        order = sorted(self.runs, key=lambda method: self.mean(method, score)[0], reverse=True)
+        best, *others = order
+        return best, *(m for m in others if self.difference(m, best, score).verdict == "tie")
+
     def _weights(self, score: Score) -> np.ndarray:
         """Rows that the score of a batch is a mean over, mean over starts."""
         runs = next(iter(self.runs.values()))

@@ -43,6 +43,7 @@ class Report:
         contest: The runs.
         table: The rows of ``table.csv``.
         differences: The rows of ``differences.csv``.
+        leaders: The rows of ``leaders.csv``.
         files: What was written.
     """
 
@@ -50,6 +51,7 @@ class Report:
     contest: Contest
     table: tuple[dict[str, Any], ...]
     differences: tuple[Difference, ...]
+    leaders: tuple[dict[str, Any], ...]
     files: tuple[Path, ...]
 
 
@@ -79,6 +81,8 @@ def write_report(
     if differences:
         rows = ({**dataclasses.asdict(one), "verdict": one.verdict} for one in differences)
         files.append(write_rows(folder / "differences.csv", rows))
+    leaders = tuple(_leaders(contest))
+    files.append(write_rows(folder / "leaders.csv", leaders))
     figures = {
         "tmll_difference": plot_differences(contest, authors),
         "tmll": plot_absolute(contest, authors),
@@ -86,7 +90,7 @@ def write_report(
     }
     for name, figure in figures.items():
         files += save_figure(figure, folder, name)
-    return Report(title, contest, table, differences, tuple(files))
+    return Report(title, contest, table, differences, leaders, tuple(files))
 
 
 def read_authors(path: Path) -> dict[str, list[float]]:
@@ -138,6 +142,13 @@ def _differences(contest: Contest) -> Iterator[Difference]:
     for method, baseline in pairs:
         for score in contest.scores:
             yield contest.difference(method, baseline, score)
+
+
+def _leaders(contest: Contest) -> Iterator[dict[str, Any]]:
+    """Which method is best by each score, and which cannot be told apart from it."""
+    for score in contest.scores:
+        best, *tied = contest.leaders(score)
+        yield {"score": score, "best": best, "tied": ", ".join(tied) or None}
 
 
 def _batches(contest: Contest) -> Iterator[dict[str, Any]]:
