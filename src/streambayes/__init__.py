@@ -2,6 +2,7 @@
 
 from streambayes import datasets, families, forgetting, metrics, models
 from streambayes._core.outcome import Outcome
+from streambayes._core.program import compile_cache
 from streambayes._core.pytree import definition, pytree
 from streambayes.checkpoint import load, save
 from streambayes.families import (
@@ -72,6 +73,7 @@ __all__ = [
     "__version__",
     "batches",
     "compare",
+    "compile_cache",
     "datasets",
     "definition",
     "families",

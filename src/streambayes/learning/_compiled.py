@@ -12,8 +12,10 @@ from jax import Array
 
 from streambayes._core.batch import Batch
 from streambayes._core.outcome import Outcome
+from streambayes._core.program import Program
 from streambayes.families import AbstractBelief, AbstractMarginal, Blocks
 from streambayes.forgetting import AbstractForgetting, Clock, Report
+from streambayes.learning._rows import map_rows
 from streambayes.learning._sweep import ascend
 from streambayes.models import AbstractModel
 
@@ -42,30 +44,41 @@ class Scorer:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.score = jax.jit(self._score)
-        self.log_predictive = jax.jit(self._log_predictive)
-        self.predict = jax.jit(self._predict, static_argnames="name")
-        self.sample = jax.jit(self._sample, static_argnames="num_rows")
-        self.start = jax.jit(self._start)
+        self.score = Program(self._score)
+        self.log_predictive = Program(self._log_predictive)
+        self.predict = Program(self._predict, static_argnames=("name",))
+        self.sample = Program(self._sample, static_argnames=("num_rows",))
+        self.start = Program(self._start)
 
     def _score(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
     ) -> tuple[Array, Array]:
         """Sums over rows of both log-likelihoods."""
-        batch, log_jacobian = standardised(batch, shift, factor)
         expectations = belief.expectations()
-        local, summary = _settled_rows(self._model, expectations, batch)
-        bound = self._model.expected_log_joint(expectations, summary)
-        density = self._model.log_predictive(belief, batch, local)
-        total = log_jacobian.sum()
-        return bound + total, jnp.where(batch.mask, density, 0.0).sum() + total
+
+        def score(rows: Batch) -> Array:
+            rows, log_jacobian = standardised(rows, shift, factor)
+            local, summary = _settled_rows(self._model, expectations, rows)
+            bound = self._model.expected_log_joint(expectations, summary)
+            density = self._model.log_predictive(belief, rows, local)
+            both = jnp.stack([bound, jnp.where(rows.mask, density, 0.0).sum()])
+            return (both + log_jacobian.sum())[None]
+
+        bound, density = map_rows(score, batch).sum(0)
+        return bound, density
 
     def _log_predictive(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
     ) -> Array:
-        batch, log_jacobian = standardised(batch, shift, factor)
-        local, _ = _settled_rows(self._model, belief.expectations(), batch)
-        return self._model.log_predictive(belief, batch, local) + log_jacobian
+        expectations = belief.expectations()
+
+        def density(rows: Batch) -> Array:
+            rows, log_jacobian = standardised(rows, shift, factor)
+            local, _ = _settled_rows(self._model, expectations, rows)
+            return self._model.log_predictive(belief, rows, local) + log_jacobian
+
+        found: Array = map_rows(density, batch)
+        return found
 
     def _predict(
         self,
@@ -77,13 +90,19 @@ class Scorer:
         name: str,
     ) -> Array:
         """Probabilities, or mean, standard deviation and quantiles: both with rows on the first axis."""
-        batch, _ = standardised(batch, shift, factor)
-        local, _ = _settled_rows(self._model, belief.expectations(), batch)
-        found = self._model.conditional(belief, batch, local, name)
-        if not isinstance(found, AbstractMarginal):
-            return found
-        quantiles = found.quantile(tails[:, None])
-        return jnp.stack([found.mean(), found.deviation(), *quantiles], -1)
+        expectations = belief.expectations()
+
+        def conditional(rows: Batch) -> Array:
+            rows, _ = standardised(rows, shift, factor)
+            local, _ = _settled_rows(self._model, expectations, rows)
+            found = self._model.conditional(belief, rows, local, name)
+            if not isinstance(found, AbstractMarginal):
+                return found
+            quantiles = found.quantile(tails[:, None])
+            return jnp.stack([found.mean(), found.deviation(), *quantiles], -1)
+
+        found: Array = map_rows(conditional, batch)
+        return found
 
     def _sample(self, belief: AbstractBelief, key: Array, num_rows: int) -> dict[str, Array]:
         parameters_key, rows_key = jax.random.split(key)
@@ -115,7 +134,7 @@ class Stepper:
         self._tolerance = tolerance
         self._max_sweeps = max_sweeps
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
-        self.learn = jax.jit(self._learn)
+        self.learn = Program(self._learn)
 
     def read_facts(self, flat: np.ndarray) -> Facts:
         """The facts that ``learn`` has returned as one array."""

@@ -5,12 +5,12 @@ import functools
 from collections.abc import Mapping
 from typing import Any, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope, in_float64, is_concrete, to_host
+from streambayes._core.program import Program
 from streambayes._core.pytree import pytree, static
 from streambayes._core.scale import Scale
 from streambayes._core.table import Table
@@ -199,4 +199,4 @@ def _summariser(model: AbstractModel[Any, Any]) -> Any:
             for section in model.marginals(belief, scale)
         ]
 
-    return jax.jit(summarise)
+    return Program(summarise)

@@ -9,6 +9,7 @@ from jax import Array
 from streambayes._core.batch import Batch
 from streambayes.families import AbstractBelief
 from streambayes.forgetting import AbstractForgetting
+from streambayes.learning._rows import blank_summary, cut_batch, init_local, pass_rows
 from streambayes.models import AbstractModel
 
 __all__ = ["Ascent", "ascend", "sweep"]
@@ -37,11 +38,11 @@ def sweep(
 ) -> tuple[AbstractBelief, Any, Array]:
     """One pass over rows (where they have hidden variables) and blocks; the bound it reaches.
 
-    ``rows`` is the pair of hidden variables and sums that ``model.row_pass`` returns.
+    ``rows`` is the pair of hidden variables and sums that ``pass_rows`` returns.
     """
     local, summary = rows
     if model.has_hidden(batch):
-        local, summary = model.row_pass(belief.expectations(), batch, local)
+        local, summary = pass_rows(model, belief.expectations(), batch, local)
     for names in model.update_order:
         messages = model.messages(belief.expectations(), summary, names)
         belief = policy.update(anchor, belief, messages)
@@ -65,6 +66,7 @@ def ascend(
     variables, no coupled blocks) it has settled after every sweep. Returns where it ended, and
     whether the bound has settled there.
     """
+    batch = cut_batch(batch)
     exact = not model.has_hidden(batch) and not model.is_coupled
     once = not policy.maximises_bound or (exact and policy.max_rounds == 1)
 
@@ -127,9 +129,7 @@ def _fall(at: Ascent) -> Array:
 
 def _before(model: Model, batch: Batch, belief: AbstractBelief) -> tuple[Any, Any]:
     """Hidden variables and sums before the first sweep, which starts with the rows if they hide any."""
-    local = model.init_local(batch)
+    local = init_local(model, batch)
     if not model.has_hidden(batch):
-        return model.row_pass(belief.expectations(), batch, local)
-    shapes = jax.eval_shape(lambda: model.row_pass(belief.expectations(), batch, local))
-    blank: Any = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes[1])
-    return local, blank
+        return pass_rows(model, belief.expectations(), batch, local)
+    return local, blank_summary(model, belief.expectations(), batch, local)

@@ -7,7 +7,6 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import entr
 
 from streambayes._core import linalg
 from streambayes._core.batch import Batch
@@ -65,9 +64,14 @@ class Rows:
         self.weights = {name: there.astype(float) for name, there in self._present.items()}
 
     def init_local(self) -> Moments:
-        """Hidden variables before anything is known: equal shares, mean 0 and variance 1."""
+        """Hidden variables before anything is known: equal shares, mean 0 and variance 1.
+
+        None for a discrete variable that is the only one: its update needs no former value.
+        """
         structure, num_rows = self._structure, self._batch.values.shape[1]
         discrete = [name for name in self.hidden if structure.is_discrete(name)]
+        if len(self.hidden) == 1 and not self._vectors:
+            discrete = []
         others = [name for name in self.hidden if not structure.is_discrete(name)]
         shares = {}
         for name in discrete:
@@ -83,6 +87,9 @@ class Rows:
     def moments(self, local: Moments) -> Moments:
         """Moments of all variables: those of the hidden ones, values of the others, 0 where unused."""
         shares, means, squares = dict(local.shares), dict(local.means), dict(local.squares)
+        for name in self.hidden:
+            if self._structure.is_discrete(name) and name not in shares:
+                shares[name] = jnp.zeros((self._structure.num_values(name), len(self._batch.mask)))
         for name, place in ((name, place) for place, name in enumerate(self._batch.columns)):
             there = self.observed[name]
             values = jnp.where(there, self._batch.values[place], 0.0)
@@ -185,8 +192,12 @@ class Rows:
         logits = jax.grad(
             lambda share: self._joint_of(name, expectations, moments.replaced(shares={name: share}))
         )(old)
-        share = jnp.where(hides, jax.nn.softmax(logits, axis=0), old)
-        return moments.replaced(shares={name: share}), entr(share).sum(0)
+        below = logits - logits.max(0)
+        odds = jnp.exp(below)
+        total = odds.sum(0)
+        share = odds / total
+        entropy = jnp.log(total) - (share * below).sum(0)  # cheaper than a logarithm of each share
+        return moments.replaced(shares={name: jnp.where(hides, share, old)}), entropy
 
     def _normal(
         self, expectations: Mapping[str, Any], moments: Moments, name: str, hides: Array

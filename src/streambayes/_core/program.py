@@ -1,0 +1,171 @@
+"""Programs: compiled functions that the next process finds on disk."""
+
+import contextlib
+import functools
+import hashlib
+import os
+import platform
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, final
+
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+
+from streambayes._core.batch import Batch
+
+__all__ = ["Program", "compile_cache"]
+
+_VARIABLE = "STREAMBAYES_COMPILE_CACHE"
+_OFF = ("", "0", "off", "false", "no")
+_MOST_BYTES = 2**30
+_chosen: Path | str | None = None
+
+
+@final
+class Program:
+    """A function of arrays, compiled for every shape of the batches among its arguments.
+
+    What is compiled is kept in the folder of ``compile_cache``. JAX's own setting for that is a matter
+    of the whole process, so it holds only while a program of ours compiles, and not at all where the
+    user has set it.
+
+    Args:
+        function: What to compile.
+        static_argnames: As for ``jax.jit``.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], *, static_argnames: tuple[str, ...] = ()
+    ) -> None:
+        self._run = jax.jit(function, static_argnames=static_argnames)
+        self._known: set[Any] = set()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        batches = [arg for arg in args if isinstance(arg, Batch)]
+        key = (*((b.values.shape, b.missing) for b in batches), *kwargs.values())
+        if key in self._known:
+            return self._run(*args, **kwargs)
+        with _kept():
+            found = self._run(*args, **kwargs)
+        self._known.add(key)
+        return found
+
+
+def compile_cache(folder: str | Path | bool = True) -> Path | None:
+    """Where compiled programs are kept from one process to the next; returns the folder, if any.
+
+    By default a folder ``streambayes`` among the user's caches, or that of the environment variable
+    ``STREAMBAYES_COMPILE_CACHE`` (``off`` for none). A cache directory that is set in JAX itself comes
+    first. Whoever can write there can have this process run code: keep it to yourself.
+
+    Args:
+        folder: Another folder; ``False`` for none, ``True`` for the default.
+    """
+    global _chosen  # noqa: PLW0603
+    _chosen = None if folder is True else "off" if folder is False else Path(folder)
+    return _folder()
+
+
+def _folder() -> Path | None:
+    chosen = _chosen if _chosen is not None else os.environ.get(_VARIABLE)
+    if chosen is None:
+        return _caches_of_the_user() / "streambayes" / "compiled"
+    return None if str(chosen).lower() in _OFF else Path(chosen).expanduser()
+
+
+def _caches_of_the_user() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+class _Compiling:
+    """How many threads are compiling, and the settings from before the first of them."""
+
+    lock = threading.Lock()
+    threads = 0
+    before: dict[str, Any] = {}  # noqa: RUF012
+
+
+@contextlib.contextmanager
+def _kept() -> Iterator[None]:
+    folder = _usable_folder()
+    if folder is None:
+        yield
+        return
+    with _Compiling.lock:
+        _Compiling.threads += 1
+        if _Compiling.threads == 1:
+            _Compiling.before = _set(
+                {
+                    "jax_compilation_cache_dir": str(folder),
+                    "jax_persistent_cache_min_compile_time_secs": 0.0,
+                    "jax_persistent_cache_min_entry_size_bytes": -1,
+                }
+            )
+    try:
+        yield
+    finally:
+        with _Compiling.lock:
+            _Compiling.threads -= 1
+            if _Compiling.threads == 0:
+                _set(_Compiling.before)
+                compilation_cache.reset_cache()  # it would stay with our folder otherwise
+
+
+def _set(settings: dict[str, Any]) -> dict[str, Any]:
+    before = {name: _read(name) for name in settings}
+    for name, value in settings.items():
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]
+    return before
+
+
+def _read(name: str) -> Any:
+    return getattr(jax.config, name)
+
+
+def _usable_folder() -> Path | None:
+    """The folder for this processor and version of JAX; none if the user has set one in JAX itself."""
+    set_by_user = _read("jax_compilation_cache_dir") is not None and not _Compiling.threads
+    folder = _folder()
+    if set_by_user or folder is None:
+        return None
+    return _prepared(folder / f"jax-{jax.__version__}-{_processor()}")
+
+
+@functools.cache
+def _prepared(folder: Path) -> Path | None:
+    """The folder, made and not too full; none where that is not to be had."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            return None
+        files = sorted(
+            ((entry.stat().st_mtime, entry.stat().st_size, entry) for entry in folder.iterdir()),
+            reverse=True,
+        )
+        total = 0
+        for _, size, entry in files:  # the newest stay
+            total += size
+            if total > _MOST_BYTES:
+                entry.unlink()
+    except OSError:
+        return None
+    return folder
+
+
+@functools.cache
+def _processor() -> str:
+    """What this machine's programs may not run without: its kind, and its features where they are told."""
+    told = platform.machine() + platform.processor()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        told += next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        pass
+    return hashlib.sha256(told.encode()).hexdigest()[:12]

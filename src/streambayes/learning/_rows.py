@@ -1,0 +1,74 @@
+"""The pass over rows, in blocks that stay in the processor's cache."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from streambayes._core.batch import Batch
+from streambayes.models import AbstractModel
+
+__all__ = ["BLOCK", "blank_summary", "cut_batch", "init_local", "map_rows", "pass_rows"]
+
+Model = AbstractModel[Any, Any]
+BLOCK = 1024
+"""Rows of a block; a larger batch is padded to a multiple."""
+
+
+def cut_batch(batch: Batch) -> Batch:
+    """The batch in blocks on a leading axis, or as it is if one block holds it."""
+    size = batch.values.shape[-1]
+    if size <= BLOCK or size % BLOCK:
+        return batch
+    num_blocks = size // BLOCK
+    values = batch.values.reshape(-1, num_blocks, BLOCK).swapaxes(0, 1)
+    num_rows = jnp.clip(batch.num_rows - BLOCK * jnp.arange(num_blocks), 0, BLOCK)
+    return Batch(values, num_rows, batch.columns, batch.missing)
+
+
+def init_local(model: Model, batch: Batch) -> Any:
+    """``model.init_local``, for every block if the batch is cut."""
+    return jax.vmap(model.init_local)(batch) if _is_cut(batch) else model.init_local(batch)
+
+
+def blank_summary(model: Model, expectations: Mapping[str, Any], batch: Batch, local: Any) -> Any:
+    """Sums over no rows."""
+    if _is_cut(batch):
+        batch, local = jax.tree.map(lambda leaf: leaf[0], (batch, local))
+    shapes = jax.eval_shape(lambda: model.row_pass(expectations, batch, local)[1])
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+
+def pass_rows(
+    model: Model, expectations: Mapping[str, Any], batch: Batch, local: Any
+) -> tuple[Any, Any]:
+    """``model.row_pass``, one block after the other if the batch is cut."""
+    if not _is_cut(batch):
+        return model.row_pass(expectations, batch, local)
+
+    def one(number: Array, at: tuple[Any, Any]) -> tuple[Any, Any]:
+        total, local = at
+        rows, mine = jax.tree.map(lambda leaf: leaf[number], (batch, local))
+        new, summary = model.row_pass(expectations, rows, mine)
+        local = jax.tree.map(lambda leaf, block: leaf.at[number].set(block), local, new)
+        return jax.tree.map(jnp.add, total, summary), local
+
+    blank = blank_summary(model, expectations, batch, local)
+    filled = (batch.num_rows > 0).sum()  # blocks of padding are left out
+    summary, local = jax.lax.fori_loop(0, filled, one, (blank, local))
+    return local, summary
+
+
+def map_rows(function: Callable[[Batch], Any], batch: Batch) -> Any:
+    """A function of rows, with results that have rows on the first axis, one block after the other."""
+    batch = cut_batch(batch)
+    if not _is_cut(batch):
+        return function(batch)
+    found = jax.lax.map(function, batch)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
+
+
+def _is_cut(batch: Batch) -> bool:
+    return batch.values.ndim == 3

@@ -1,0 +1,81 @@
+"""Compiled programs are kept on disk for the next process, and JAX's own settings stay as they are."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from streambayes._core import program
+
+LEARN = """
+import jax, numpy as np, streambayes as sb
+{before}
+learner = sb.StreamLearner(sb.models.Gaussian(["x"]), sb.SVB())
+batch = {{"x": np.arange(20.0)}}
+learner.step(learner.init(batch), batch)
+print(jax.config.jax_compilation_cache_dir, jax.config.jax_persistent_cache_min_compile_time_secs)
+"""
+
+
+def learned(tmp_path, before="", **environment):
+    """Learn a batch in a process of its own; what it prints, and what lies in its cache then."""
+    folder = tmp_path / "caches"
+    kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
+    done = subprocess.run(
+        [sys.executable, "-c", LEARN.format(before=before)],
+        env={**kept, "XDG_CACHE_HOME": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return done.stdout.strip(), {path.name: path.stat().st_mtime_ns for path in files}
+
+
+def test_the_next_process_finds_it(tmp_path):
+    said, files = learned(tmp_path)
+    assert said == "None 1.0"
+    assert any(name.startswith("jit__learn") for name in files)
+    again, after = learned(tmp_path)
+    programs = {name for name in files if name.endswith("-cache")}
+    assert (again, {name for name in after if name.endswith("-cache")}) == (said, programs)
+    assert all(after[name] == files[name] for name in programs)  # nothing was compiled anew
+
+
+@pytest.mark.parametrize("off", ["off", "0", ""])
+def test_switched_off_by_the_environment(tmp_path, off):
+    assert learned(tmp_path, STREAMBAYES_COMPILE_CACHE=off) == ("None 1.0", {})
+
+
+def test_switched_off_by_the_program(tmp_path):
+    assert learned(tmp_path, "assert sb.compile_cache(False) is None") == ("None 1.0", {})
+
+
+def test_another_folder(tmp_path):
+    said, files = learned(tmp_path, f"sb.compile_cache({str(tmp_path / 'mine')!r})")
+    assert (said, files) == ("None 1.0", {})
+    assert list((tmp_path / "mine").rglob("jit__learn*"))
+
+
+def test_a_folder_that_jax_was_given_comes_first(tmp_path):
+    theirs = tmp_path / "theirs"
+    before = f"jax.config.update('jax_compilation_cache_dir', {str(theirs)!r})"
+    assert learned(tmp_path, before) == (f"{theirs} 1.0", {})
+
+
+def test_a_folder_that_cannot_be_made_does_no_harm(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    before = f"sb.compile_cache({str(tmp_path / 'file' / 'folder')!r})"
+    assert learned(tmp_path, before) == ("None 1.0", {})
+
+
+def test_the_oldest_programs_go_when_it_is_full(tmp_path, monkeypatch):
+    for place, name in enumerate(("old", "middle", "new")):
+        path = tmp_path / name
+        path.write_bytes(b"0" * 100)
+        os.utime(path, (1000 + place, 1000 + place))
+    monkeypatch.setattr(program, "_MOST_BYTES", 250)
+    program._prepared.cache_clear()
+    assert program._prepared(tmp_path) == tmp_path
+    assert {path.name for path in tmp_path.iterdir()} == {"middle", "new"}
