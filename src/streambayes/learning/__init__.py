@@ -3,6 +3,7 @@
 from streambayes._core.table import Table
 from streambayes.learning._intake import StreamBatch, bucket_size, table
 from streambayes.learning._learner import Score, StepError, StreamLearner
+from streambayes.learning._many import ManyInfo, ManyLearner, ManyStates, many
 from streambayes.learning._prediction import Classification, Prediction
 from streambayes.learning._record import StepRecord, read_records
 from streambayes.learning._run import Comparison, Run, Scores, compare, run
@@ -14,6 +15,9 @@ __all__ = [
     "Classification",
     "Comparison",
     "LearnerState",
+    "ManyInfo",
+    "ManyLearner",
+    "ManyStates",
     "ParameterSummary",
     "PosteriorSummary",
     "Prediction",
@@ -29,6 +33,7 @@ __all__ = [
     "ascend",
     "bucket_size",
     "compare",
+    "many",
     "read_records",
     "run",
     "sweep",

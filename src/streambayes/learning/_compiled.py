@@ -125,7 +125,8 @@ class Stepper:
     """One step of a model under a policy, compiled once for every bucket of rows.
 
     ``learn`` hands its facts over as one flat array, because each array that leaves the device costs
-    as much as a small step; ``read_facts`` takes it apart.
+    as much as a small step; ``read_facts`` takes it apart. ``learn_many`` has a leading axis of streams
+    on everything.
     """
 
     def __init__(self, model: Model, policy: Policy, tolerance: float, max_sweeps: int) -> None:
@@ -135,9 +136,10 @@ class Stepper:
         self._max_sweeps = max_sweeps
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
         self.learn = Program(self._learn)
+        self.learn_many = Program(jax.vmap(self._learn))
 
     def read_facts(self, flat: np.ndarray) -> Facts:
-        """The facts that ``learn`` has returned as one array."""
+        """The facts that ``learn`` has returned as one array, or ``learn_many`` as an array of them."""
         if self._layout is None:
             message = "read_facts before learn"
             raise RuntimeError(message)
@@ -145,7 +147,7 @@ class Stepper:
         leaves, at = [], 0
         for shape in shapes:
             size = math.prod(shape)
-            leaves.append(flat[at : at + size].reshape(shape))
+            leaves.append(flat[..., at : at + size].reshape((*flat.shape[:-1], *shape)))
             at += size
         facts: Facts = jax.tree.unflatten(tree, leaves)
         return facts

@@ -11,7 +11,16 @@ from streambayes._core.column import Column
 from streambayes._core.pytree import pytree
 from streambayes.models import AbstractModel
 
-__all__ = ["StreamBatch", "bucket_size", "lacking_columns", "pad", "read_rows", "table"]
+__all__ = [
+    "StreamBatch",
+    "bucket_size",
+    "lacking_columns",
+    "missing_columns",
+    "pad",
+    "padded_size",
+    "read_rows",
+    "table",
+]
 
 _SMALL = 256
 
@@ -111,22 +120,33 @@ def pad(
     missing cells are hidden variables, all in a small batch, where patterns change by chance.
     """
     num_columns, num_rows = rows.shape
-    size = -(-bucket_size(num_rows) // multiple) * multiple
-    values = np.zeros((num_columns, size))
+    values = np.zeros((num_columns, padded_size(num_rows, multiple)))
     values[:, :num_rows] = rows
-    names = tuple(column.name for column in columns)
     if missing is None:
-        lacking = lacking_columns(rows, columns)
-        costly = hidden.intersection(lacking)
-        if costly and num_rows < _SMALL:
-            costly = hidden
-        missing = tuple(n for n in names if lacking and (n in costly or n not in hidden))
+        missing = missing_columns(np.isnan(rows).any(1), columns, hidden, num_rows)
     return Batch(
         values=values,  # type: ignore[arg-type]
         num_rows=np.int64(num_rows),  # type: ignore[arg-type]
-        columns=names,
+        columns=tuple(column.name for column in columns),
         missing=missing,
     )
+
+
+def padded_size(num_rows: int, multiple: int = 1) -> int:
+    """The size of a batch's bucket, a multiple of a number."""
+    return -(-bucket_size(num_rows) // multiple) * multiple
+
+
+def missing_columns(
+    lacks: np.ndarray, columns: tuple[Column, ...], hidden: frozenset[str], num_rows: int
+) -> tuple[str, ...]:
+    """Columns to compile for as having missing cells, where those that ``lacks`` marks do have some."""
+    if not lacks.any():
+        return ()
+    costly = {column.name for column, some in zip(columns, lacks, strict=True) if some} & hidden
+    if costly and num_rows < _SMALL:
+        costly = set(hidden)
+    return tuple(c.name for c in columns if c.name in costly or c.name not in hidden)
 
 
 def lacking_columns(rows: np.ndarray, columns: tuple[Column, ...]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from streambayes.learning._prediction import Classification, Prediction
 from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
 from streambayes.models import AbstractModel
 
-__all__ = ["Score", "StepError", "StreamLearner"]
+__all__ = ["Score", "StepError", "StreamLearner", "check_time", "replaced"]
 
 Model = AbstractModel[Any, Any]
 Policy = AbstractForgetting[Any, Any]
@@ -165,14 +165,9 @@ class StreamLearner:
             time = batch.time
         elapsed, last_time = _elapsed(state, time)
         if rows.shape[1] == 0:
-            waiting = _replace(state, pending=np.float64(elapsed), last_time=last_time)
+            waiting = replaced(state, pending=np.float64(elapsed), last_time=last_time)
             return waiting, self._info_of_empty(state)
-        events: tuple[str, ...] = ()
-        if not state.scale.frozen.all():
-            state, events = self._freeze(state, rows)
-        if self._may_restart(state, units_are_new=bool(events)):
-            state, restarted = self._restart(state, rows)
-            events += restarted
+        state, events = self._adjusted(state, rows)
         with float64_scope():
             memory, flat = self._stepper.learn(
                 state.memory,
@@ -187,7 +182,7 @@ class StreamLearner:
         outcome = Outcome(int(facts.outcome))
         if outcome.failed:
             raise StepError(outcome)
-        after = _replace(
+        after = replaced(
             state,
             memory=memory,
             belief=self.forgetting.belief(memory),
@@ -345,6 +340,18 @@ class StreamLearner:
             bounds.append(float(trial.read_facts(np.asarray(flat)).bound))
         return int(np.argmax(np.nan_to_num(bounds, nan=-np.inf)))
 
+    def _adjusted(
+        self, state: LearnerState, rows: np.ndarray
+    ) -> tuple[LearnerState, tuple[str, ...]]:
+        """The state with units and starts that only these rows can tell, and what to say of it."""
+        events: tuple[str, ...] = ()
+        if not state.scale.frozen.all():
+            state, events = self._freeze(state, rows)
+        if self._may_restart(state, units_are_new=bool(events)):
+            state, restarted = self._restart(state, rows)
+            events += restarted
+        return state, events
+
     def _may_restart(self, state: LearnerState, *, units_are_new: bool) -> bool:
         """Whether too little was seen to tell the values of latent variables apart."""
         needed = self.model.rows_to_start
@@ -365,7 +372,7 @@ class StreamLearner:
                 return state, ()
             belief = self.forgetting.belief(self.forgetting.init(fresh))
         event = "latent variables start anew from this batch: too little was seen before it"
-        return _replace(state, belief=belief), (event,) if state.num_batches else ()
+        return replaced(state, belief=belief), (event,) if state.num_batches else ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         settings: dict[str, Any] = {
@@ -446,7 +453,7 @@ class StreamLearner:
             prior = self._internal(self._prior, scale, Blocks.of_prior(self.model.prior()))
             memory = self.forgetting.restart(state.memory, prior, touched)
             belief = self.forgetting.belief(memory)
-        state = _replace(state, scale=scale, prior=prior, memory=memory, belief=belief)
+        state = replaced(state, scale=scale, prior=prior, memory=memory, belief=belief)
         return state, tuple(events)
 
     def _info(
@@ -506,21 +513,27 @@ def _elapsed(state: LearnerState, time: float | None) -> tuple[float, Any]:
     pending = float(state.pending)
     if time is None:
         return pending, state.last_time
+    now, last = check_time(time), float(state.last_time)
+    if now < last:
+        message = f"time must not go back: this batch has {time}, the last one {last}"
+        raise ValueError(message)
+    passed = 0.0 if np.isnan(last) else now - last
+    return pending + passed, np.float64(now)
+
+
+def check_time(time: Any) -> float:
+    """A time as a number; ``TypeError`` or ``ValueError`` if it is none."""
     if not isinstance(time, int | float | np.number):
         message = f"time must be a number, such as seconds, got {time!r}"
         raise TypeError(message)
-    last = float(state.last_time)
     if not np.isfinite(time):
         message = f"time must be finite, got {time}"
         raise ValueError(message)
-    if time < last:
-        message = f"time must not go back: this batch has {time}, the last one {last}"
-        raise ValueError(message)
-    passed = 0.0 if np.isnan(last) else float(time) - last
-    return pending + passed, np.float64(time)
+    return float(time)
 
 
-def _replace(state: LearnerState, **changes: Any) -> LearnerState:
+def replaced(state: LearnerState, **changes: Any) -> LearnerState:
+    """The state with other fields."""
     fields = {**state.__dict__, **changes}
     return LearnerState(**fields)
 

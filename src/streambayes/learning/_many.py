@@ -1,0 +1,520 @@
+"""Many streams at once: learners of one model and one policy, stepped together in one compiled call."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from streambayes._core.batch import Batch
+from streambayes._core.outcome import Outcome
+from streambayes._core.precision import float64_scope, to_host
+from streambayes._core.program import Program
+from streambayes._core.scale import Scale
+from streambayes.families import Blocks
+from streambayes.learning._compiled import standardised
+from streambayes.learning._intake import (
+    StreamBatch,
+    bucket_size,
+    missing_columns,
+    padded_size,
+    read_rows,
+    table,
+)
+from streambayes.learning._learner import StreamLearner, check_time, replaced
+from streambayes.learning._state import LearnerState, StepInfo
+
+__all__ = ["ManyInfo", "ManyLearner", "ManyStates", "many"]
+
+
+def many(learner: StreamLearner) -> "ManyLearner":
+    """A learner for thousands of independent streams, which takes all of them a step in one call.
+
+    Every stream has its own state and batches of its own size, and may be silent in a step. What comes
+    out is what ``learner`` gives stream by stream.
+
+    Args:
+        learner: Model, policy and settings of every stream.
+    """
+    return ManyLearner(learner)
+
+
+@final
+class ManyStates(Mapping[Hashable, LearnerState]):
+    """The states of many streams by name, each to be taken out, saved and used like any other.
+
+    It stays as it is: ``added``, ``dropped`` and steps return another one.
+    """
+
+    def __init__(self, places: Mapping[Hashable, int], stacked: LearnerState) -> None:
+        self._places = places
+        self._stacked = stacked
+
+    @classmethod
+    def of(cls, states: Mapping[Hashable, LearnerState]) -> "ManyStates":
+        """Put states together; they must belong to the same model and policy.
+
+        Args:
+            states: A state for every name, at least one.
+        """
+        held = [to_host(state) for state in states.values()]
+        if not held:
+            message = "ManyStates.of: at least one state is needed"
+            raise ValueError(message)
+        for name, state in states.items():
+            if (state.model, state.forgetting) != (held[0].model, held[0].forgetting):
+                message = (
+                    f"the state of {name!r} belongs to another model or policy than the first one"
+                )
+                raise ValueError(message)
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *held)
+        return cls({name: place for place, name in enumerate(states)}, stacked)
+
+    def __getitem__(self, name: Hashable) -> LearnerState:
+        if name not in self._places:
+            message = f"there is no stream {name!r} among the {len(self)}"
+            raise KeyError(message)
+        return _state_at(self._stacked, self._places[name])
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __repr__(self) -> str:
+        return f"ManyStates of {len(self)} streams"
+
+    @property
+    def stacked(self) -> LearnerState:
+        """All states as one, with a leading axis of streams."""
+        return self._stacked
+
+    def place(self, name: Hashable) -> int:
+        """Where a stream is on that axis."""
+        if name not in self._places:
+            message = (
+                f"there is no stream {name!r}; add it first, "
+                f"states.added({{{name!r}: learner.init(batch)}})"
+            )
+            raise ValueError(message)
+        return self._places[name]
+
+    def with_stacked(self, stacked: LearnerState) -> "ManyStates":
+        """The same streams with other states."""
+        return ManyStates(self._places, stacked)
+
+    def added(self, states: Mapping[Hashable, LearnerState]) -> "ManyStates":
+        """With further streams, or other states for streams that are there.
+
+        Args:
+            states: By name, from ``StreamLearner.init``, ``sb.load`` or another ``ManyStates``.
+        """
+        return ManyStates.of({**self, **states})
+
+    def dropped(self, names: Iterable[Hashable]) -> "ManyStates":
+        """Without some streams.
+
+        Args:
+            names: Their names; ``ValueError`` if one is not there.
+        """
+        gone = {self.place(name) for name in names}
+        kept = np.array([place for place in range(len(self)) if place not in gone], int)
+        if not len(kept):
+            message = "dropped: at least one stream must stay"
+            raise ValueError(message)
+        left = [name for name, place in self._places.items() if place not in gone]
+        with float64_scope():
+            stacked = jax.tree.map(lambda leaf: np.asarray(leaf)[kept], self._stacked)
+        return ManyStates({name: place for place, name in enumerate(left)}, stacked)
+
+
+@final
+class ManyInfo(Mapping[Hashable, StepInfo]):
+    """What a step did, stream by stream; streams without rows are not there.
+
+    Attributes:
+        num_rows: Rows of every stream, in the order of the names.
+        outcomes: How each ended, likewise.
+    """
+
+    def __init__(
+        self,
+        learner: StreamLearner,
+        names: list[Hashable],
+        num_rows: np.ndarray,
+        facts: np.ndarray,
+        events: Mapping[int, tuple[str, ...]],
+    ) -> None:
+        self._learner = learner
+        self._numbers = {name: number for number, name in enumerate(names)}
+        self._facts = facts
+        self._events = events
+        self.num_rows = num_rows
+        self.outcomes = np.zeros(0, int)
+        if len(facts):
+            self.outcomes = np.asarray(learner._stepper.read_facts(facts).outcome, int)
+
+    def __getitem__(self, name: Hashable) -> StepInfo:
+        number = self._numbers[name]
+        return self._learner._info(
+            self._learner._stepper.read_facts(self._facts[number]),
+            int(self.num_rows[number]),
+            Outcome(int(self.outcomes[number])),
+            self._events.get(number, ()),
+        )
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __repr__(self) -> str:
+        return f"ManyInfo of {len(self)} streams, {len(self.failed)} failed"
+
+    @property
+    def failed(self) -> dict[Hashable, Outcome]:
+        """Streams whose batch could not be learned, and why; their states are as they were."""
+        found = zip(self._numbers, self.outcomes.tolist(), strict=True)
+        return {name: Outcome(code) for name, code in found if Outcome(code).failed}
+
+
+class _Reports(NamedTuple):
+    """Batches of several streams, one after the other.
+
+    Attributes:
+        names: The streams, those without rows too.
+        values: Rows of all, shape (num_columns, num_rows).
+        starts: Where each stream's rows start.
+        sizes: How many it has.
+        times: Its time; NaN for none.
+    """
+
+    names: list[Hashable]
+    values: np.ndarray
+    starts: np.ndarray
+    sizes: np.ndarray
+    times: np.ndarray
+
+    def rows(self, number: int) -> np.ndarray:
+        """The rows of one stream."""
+        first = self.starts[number]
+        return self.values[:, first : first + self.sizes[number]]
+
+
+@final
+class ManyLearner:
+    """What ``sb.many`` returns: ``init`` and ``step`` of a learner for many streams at once."""
+
+    def __init__(self, learner: StreamLearner) -> None:
+        if not isinstance(learner, StreamLearner):
+            message = f"many: a StreamLearner is needed, got {learner!r}"
+            raise TypeError(message)
+        self.learner = learner
+        self._columns = learner.model.columns
+        self._begin = Program(jax.vmap(self._begin_one, in_axes=(None, 0, 0)))
+        self._take = jax.jit(lambda tree, places: jax.tree.map(lambda leaf: leaf[places], tree))
+        self._put = jax.jit(_put)
+        self._believed = jax.jit(jax.vmap(learner.forgetting.belief))
+        self._summary = jax.jit(jax.vmap(lambda belief: belief.summary()))
+
+    def __repr__(self) -> str:
+        return f"many({self.learner!r})"
+
+    def init(self, batches: Any, *, by: str | None = None, seed: int = 0) -> ManyStates:
+        """States before any batch: units and start of every stream from its first batch, not yet learned.
+
+        Args:
+            batches: A batch for every stream, by name; or a table of all rows, see ``by``.
+            by: The table's column that names a row's stream.
+            seed: For the starts.
+        """
+        reports = self._read(batches, by, None)
+        if not reports.names:
+            message = "many: at least one stream is needed"
+            raise ValueError(message)
+        places = {name: place for place, name in enumerate(reports.names)}
+        if self.learner.num_restarts > 1 or not reports.sizes.all():
+            names = [column.name for column in self._columns]
+            each = {
+                name: self.learner.init(
+                    dict(zip(names, reports.rows(place), strict=True)), seed=seed
+                )
+                for name, place in places.items()
+            }
+            return ManyStates.of(each)
+        units = [self.learner._scale.freeze(reports.rows(place)) for place in places.values()]
+        scale: Scale = jax.tree.map(lambda *parts: np.stack(parts), *units)
+        parts, order = [], []
+        for members, batch in self._groups(reports, np.arange(len(places))):
+            lanes = _padded(members, len(batch.num_rows), members[0])
+            with float64_scope():
+                found = self._begin(jax.random.key(seed), batch, _rows_of(scale, lanes))
+            parts.append(_rows_of(found, np.arange(len(members))))
+            order.append(members)
+        back = np.argsort(np.concatenate(order))
+        prior, memory, belief = jax.tree.map(lambda *some: np.concatenate(some)[back], *parts)
+        stacked = LearnerState(
+            prior=prior,
+            memory=memory,
+            belief=belief,
+            scale=scale,
+            num_batches=np.zeros(len(places), np.int64),
+            rows_seen=np.zeros(len(places)),
+            pending=np.zeros(len(places)),
+            last_time=np.full(len(places), np.nan),
+            model=self.learner.model,
+            forgetting=self.learner.forgetting,
+        )
+        return ManyStates(places, stacked)
+
+    def step(
+        self, states: ManyStates, batches: Any, *, by: str | None = None, time: float | None = None
+    ) -> tuple[ManyStates, ManyInfo]:
+        """Learn a batch of every stream that has one; the others keep their states.
+
+        A batch that cannot be learned leaves its stream as it was, and ``ManyInfo.failed`` names it. Bad
+        input raises and changes nothing.
+
+        Args:
+            states: From ``init`` or an earlier step.
+            batches: Batches by name of the stream; or a table of all rows, see ``by``.
+            by: The table's column that names a row's stream.
+            time: The time of all batches; a ``StreamBatch`` brings its own.
+        """
+        if not isinstance(states, ManyStates):
+            message = f"expected states from init, got {type(states).__name__}"
+            raise TypeError(message)
+        self.learner._check_state(states.stacked)
+        reports = self._read(batches, by, time)
+        places = np.array([states.place(name) for name in reports.names], int)
+        stacked = _waited(states.stacked, reports, places)
+        busy = np.flatnonzero(reports.sizes > 0)
+        stacked, events = self._prepared(stacked, reports, places, busy)
+        facts = np.zeros((len(places), 0))
+        for members, batch in self._groups(reports, busy):
+            stacked, found = self._learn(stacked, batch, places[members])
+            facts = np.resize(facts, (len(places), found.shape[1])) if not facts.size else facts
+            facts[members] = found
+        info = ManyInfo(
+            self.learner,
+            [reports.names[number] for number in busy],
+            reports.sizes[busy],
+            facts[busy],
+            {place: events[n] for place, n in enumerate(busy.tolist()) if n in events},
+        )
+        failed = [states.place(name) for name in info.failed]
+        if failed:
+            with float64_scope():
+                before = self._take(states.stacked, np.array(failed))
+                stacked = self._put(stacked, np.array(failed), before)
+        return states.with_stacked(stacked), info
+
+    def _learn(
+        self, stacked: LearnerState, batch: Batch, places: np.ndarray
+    ) -> tuple[LearnerState, np.ndarray]:
+        """Streams at some places after their batches, and the facts of each."""
+        lanes = _padded(places, len(batch.num_rows), places[0])
+        with float64_scope():
+            held = self._take((stacked.memory, stacked.belief, stacked.prior), lanes)
+            memory, flat = self.learner._stepper.learn_many(
+                *held,
+                stacked.scale.shift[lanes],
+                stacked.scale.factor[lanes],
+                batch,
+                stacked.rows_seen[lanes],
+                stacked.pending[lanes],
+            )
+            found = np.asarray(flat)[: len(places)]
+            # what lies beyond the last stream is padding, and is dropped
+            into = _padded(places, len(batch.num_rows), len(stacked.rows_seen))
+            learned = self._put(
+                (stacked.memory, stacked.belief), into, (memory, self._believed(memory))
+            )
+        rows_seen, num_batches = np.array(stacked.rows_seen), np.array(stacked.num_batches)
+        pending = np.array(stacked.pending)
+        rows_seen[places] += self.learner._stepper.read_facts(found).num_observations
+        num_batches[places] += 1
+        pending[places] = 0.0
+        changes = {"rows_seen": rows_seen, "num_batches": num_batches, "pending": pending}
+        return replaced(stacked, memory=learned[0], belief=learned[1], **changes), found
+
+    def _prepared(
+        self, stacked: LearnerState, reports: _Reports, places: np.ndarray, busy: np.ndarray
+    ) -> tuple[LearnerState, dict[int, tuple[str, ...]]]:
+        """Streams whose columns vary for the first time, or that start anew, by themselves."""
+        odd: np.ndarray = np.logical_not(stacked.scale.frozen).any(1)
+        needed = self.learner.model.rows_to_start
+        if needed:
+            at_prior = self._at_prior(stacked)
+            odd |= (stacked.rows_seen < needed) & ((stacked.num_batches > 0) | at_prior)
+        events: dict[int, tuple[str, ...]] = {}
+        changed: dict[int, LearnerState] = {}
+        for number in busy[odd[places[busy]]].tolist():
+            place = int(places[number])
+            before = _state_at(stacked, place)
+            after, told = self.learner._adjusted(before, reports.rows(number))
+            if after is not before:
+                changed[place] = after
+            if told:
+                events[number] = told
+        if changed:
+            with float64_scope():
+                new = jax.tree.map(lambda *leaves: np.stack(leaves), *changed.values())
+                stacked = to_host(self._put(stacked, np.array(list(changed)), new))
+        return stacked, events
+
+    def _at_prior(self, stacked: LearnerState) -> np.ndarray:
+        """Streams whose first batch had nothing to start from."""
+        with float64_scope():
+            pairs = zip(
+                jax.tree.leaves(self._summary(stacked.belief)),
+                jax.tree.leaves(stacked.prior),
+                strict=True,
+            )
+            same = [
+                (np.asarray(mine) == np.asarray(theirs)).reshape(len(stacked.rows_seen), -1).all(1)
+                for mine, theirs in pairs
+            ]
+        found: np.ndarray = np.logical_and.reduce(same)
+        return found
+
+    def _begin_one(self, key: Array, batch: Batch, scale: Scale) -> tuple[Blocks, Any, Any]:
+        """Prior, memory and belief of one stream."""
+        learner = self.learner
+        default = Blocks.of_prior(learner.model.prior())
+        prior = learner._internal(learner._prior, scale, default)
+        if learner._start:
+            start = learner._internal(learner._start, scale, prior)
+        else:
+            rows, _ = standardised(batch, scale.shift, scale.factor)
+            start = learner.model.start(key, rows, prior)
+        policy = learner.forgetting
+        return prior, policy.init(prior), policy.belief(policy.init(start))
+
+    def _groups(self, reports: _Reports, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, Batch]]:
+        """Streams whose batches share a compilation, and their rows."""
+        multiple = self.learner.forgetting.minibatch_size or 1
+        hidden = self.learner.model.hidden_if_missing
+        lacking = _lacking(reports)
+        keys: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+        for number in numbers:
+            size = int(reports.sizes[number])
+            missing = missing_columns(lacking[number], self._columns, hidden, size)
+            keys.setdefault((padded_size(size, multiple), missing), []).append(int(number))
+        for (width, missing), some in keys.items():
+            members = np.array(some)
+            sizes = reports.sizes[members]
+            inside = np.arange(width) < sizes[:, None]
+            cells = np.where(inside, reports.starts[members][:, None] + np.arange(width), 0)
+            values = np.zeros((bucket_size(len(members)), len(self._columns), width))
+            values[: len(members)] = reports.values[:, cells].swapaxes(0, 1)
+            values[: len(members)] *= inside[:, None, :]
+            num_rows = np.zeros(len(values), np.int64)
+            num_rows[: len(members)] = sizes
+            names = tuple(column.name for column in self._columns)
+            yield members, Batch(values, num_rows, names, missing)  # type: ignore[arg-type]
+
+    def _read(self, batches: Any, by: str | None, time: float | None) -> _Reports:
+        """The rows of every stream, checked; errors name the stream."""
+        now = np.nan if time is None else check_time(time)
+        if by is not None:
+            return self._read_table(batches, by, now)
+        if not isinstance(batches, Mapping) or not all(
+            isinstance(batch, StreamBatch | Mapping) or hasattr(batch, "columns")
+            for batch in batches.values()
+        ):
+            message = (
+                "many: give a mapping from streams to batches, such as {'a': {'x': [1.0]}}, or a table "
+                "with by='column'"
+            )
+            raise TypeError(message)
+        rows, times = [], []
+        for name, batch in batches.items():
+            own = batch.time if isinstance(batch, StreamBatch) and time is None else None
+            try:
+                rows.append(read_rows(self.learner.model, self._columns, batch))
+                times.append(now if own is None else check_time(own))
+            except (ValueError, TypeError) as error:
+                error.add_note(f"in the batch of stream {name!r}")
+                raise
+        sizes = np.array([part.shape[1] for part in rows], int)
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int) if rows else sizes
+        values = np.concatenate(rows, 1) if rows else np.zeros((len(self._columns), 0))
+        return _Reports(list(batches), values, starts, sizes, np.array(times, float))
+
+    def _read_table(self, data: Any, by: str, now: float) -> _Reports:
+        columns = table(data)
+        if by not in columns:
+            message = f"many: there is no column {by!r}; the table has {sorted(map(str, columns))}"
+            raise ValueError(message)
+        streams = np.asarray(columns.pop(by))
+        values = read_rows(self.learner.model, self._columns, columns)
+        if len(streams) != values.shape[1]:
+            message = f"many: column {by!r} has {len(streams)} values for {values.shape[1]} rows"
+            raise ValueError(message)
+        starts = np.concatenate([[0], 1 + np.flatnonzero(streams[1:] != streams[:-1])]).astype(int)
+        names = streams[starts].tolist() if len(streams) else []
+        if len(set(names)) < len(names):  # rows of a stream do not lie together
+            kinds, codes = np.unique(streams, return_inverse=True)
+            order = np.argsort(codes, kind="stable")
+            values, names = values[:, order], kinds.tolist()
+            starts = np.searchsorted(codes[order], np.arange(len(names)))
+        if not names:
+            starts = np.zeros(0, int)
+        sizes = np.diff(starts, append=values.shape[1])
+        return _Reports(names, values, starts, sizes, np.full(len(names), now))
+
+
+def _put(tree: Any, places: Array, new: Any) -> Any:
+    """Arrays with some of their entries replaced; places beyond the end are dropped."""
+    return jax.tree.map(
+        lambda leaf, entries: jnp.asarray(leaf).at[places].set(entries, mode="drop"), tree, new
+    )
+
+
+def _rows_of(tree: Any, places: np.ndarray) -> Any:
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[places], tree)
+
+
+def _state_at(stacked: LearnerState, place: int) -> LearnerState:
+    with float64_scope():
+        state: LearnerState = jax.tree.map(lambda leaf: np.asarray(leaf[place]), stacked)
+    return state
+
+
+def _padded(places: np.ndarray, size: int, filler: int) -> np.ndarray:
+    return np.concatenate([places, np.full(size - len(places), filler)]).astype(int)
+
+
+def _lacking(reports: _Reports) -> np.ndarray:
+    """Which columns of which stream have missing cells, shape (num_streams, num_columns)."""
+    found = np.zeros((len(reports.names), len(reports.values)), bool)
+    missing = np.isnan(reports.values)
+    busy = reports.sizes > 0
+    if missing.any():
+        found[busy] = np.logical_or.reduceat(missing, reports.starts[busy], axis=1).T
+    return found
+
+
+def _waited(stacked: LearnerState, reports: _Reports, places: np.ndarray) -> LearnerState:
+    """With the time that has passed for streams whose batches have a time."""
+    timed = ~np.isnan(reports.times)
+    if not timed.any():
+        return stacked
+    where, times = places[timed], reports.times[timed]
+    pending, last_time = np.array(stacked.pending), np.array(stacked.last_time)
+    back = times < last_time[where]
+    if back.any():
+        number = int(np.flatnonzero(timed)[np.argmax(back)])
+        message = (
+            f"stream {reports.names[number]!r}: time must not go back: this batch has "
+            f"{reports.times[number]}, the last one {last_time[places[number]]}"
+        )
+        raise ValueError(message)
+    pending[where] += np.nan_to_num(times - last_time[where])
+    last_time[where] = times
+    return replaced(stacked, pending=pending, last_time=last_time)
