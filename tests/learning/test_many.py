@@ -161,6 +161,9 @@ def test_streams_come_and_go(learner, tmp_path):
     batch = {"x": rng.normal(size=20), "y": rng.normal(size=20)}
     more = fewer.added({2: sb.load(tmp_path / "two.sbz"), "new": learner.init(batch)})
     assert list(more) == [1, 2, "new"]
+    assert_same(fewer.added({1: states[3]})[1], states[3])
+    with pytest.raises(ValueError, match="another model or policy than the others"):
+        fewer.added({9: sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.SVB()).init(batch)})
     next_states, _ = together.step(more, {2: batch, "new": batch})
     alone, _ = learner.step(states[2], batch)
     assert_same(next_states[2], alone)

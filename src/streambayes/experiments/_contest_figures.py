@@ -1,6 +1,6 @@
 """Figures of a contest; each function returns a matplotlib figure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,17 +38,15 @@ Curves = Mapping[str, Sequence[float]]
 def plot_differences(contest: Contest, authors: Curves | None = None) -> "Figure":
     """Held-out log-likelihood of every batch, less that of SVB: both definitions, and the authors'."""
     panels = [(name, _less_baseline(curves)) for name, curves in _panels(contest)]
-    if authors is not None:
-        panels.append(("the authors' own results", _less_baseline(authors)))
-    return _plot_panels(panels, contest.labels, "test log-likelihood less SVB's, nats per row")
+    theirs = None if authors is None else _less_baseline(authors)
+    label = "test log-likelihood less SVB's, nats per row"
+    return _plot_panels(panels, theirs, contest.labels, label, _limits_of_differences)
 
 
 def plot_absolute(contest: Contest, authors: Curves | None = None) -> "Figure":
     """Held-out log-likelihood of every batch."""
-    panels = _panels(contest)
-    if authors is not None:
-        panels.append(("the authors' own results", authors))
-    return _plot_panels(panels, contest.labels, "test log-likelihood, nats per row")
+    label = "test log-likelihood, nats per row"
+    return _plot_panels(_panels(contest), authors, contest.labels, label, _limits)
 
 
 def plot_rho(contest: Contest) -> "Figure":
@@ -89,25 +87,43 @@ def plot_rho(contest: Contest) -> "Figure":
 
 
 def _plot_panels(
-    panels: Sequence[tuple[str, Curves]], labels: Sequence[str], title: str
+    ours: Sequence[tuple[str, Curves]],
+    theirs: Curves | None,
+    labels: Sequence[str],
+    title: str,
+    limits: Callable[[Sequence[Curves]], tuple[float, float]],
 ) -> "Figure":
-    figure, axes = new_figure(5.2 * len(panels) + 1.8, 4.0, len(panels), sharey=True)
+    """A panel for each of our scores, on one scale, and one for the authors' results on their own."""
+    panels = [*ours, *([] if theirs is None else [("the authors' own results", theirs)])]
+    figure, axes = new_figure(5.2 * len(panels) + 1.8, 4.0, len(panels))
     for ax, (name, curves) in zip(axes, panels, strict=True):
         for method, values in curves.items():
             ax.plot(np.arange(len(values)), values, label=method, **_STYLES.get(method, {}))
         ax.set_title(name, fontsize=10)
-        _label_batches(ax, labels)
+        shown = [curves] if curves is theirs else [each for _, each in ours]
+        ax.set_ylim(*limits(shown))
+        if all(len(values) == len(labels) for values in curves.values()):
+            _label_batches(ax, labels)
+        else:
+            ax.set_xlabel("batch")
     axes[0].set_ylabel(title)
-    axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-    shown = np.concatenate([np.asarray(v, float) for _, curves in panels for v in curves.values()])
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    return figure
+
+
+def _limits(panels: Sequence[Curves]) -> tuple[float, float]:
+    """Nearly all of the curves; a few batches can be far off and would flatten the rest."""
+    shown = np.concatenate([np.asarray(v, float) for curves in panels for v in curves.values()])
     shown = shown[np.isfinite(shown)]
     low, high = np.quantile(shown, [0.02, 0.98])
     room = 0.25 * (high - low) + 1e-9
-    # a few batches can be far off and would flatten the rest
-    axes[0].set_ylim(
-        max(low - room, shown.min() - 0.1 * room), min(high + room, shown.max() + 0.1 * room)
-    )
-    return figure
+    return max(low - room, shown.min() - 0.1 * room), min(high + room, shown.max() + 0.1 * room)
+
+
+def _limits_of_differences(panels: Sequence[Curves]) -> tuple[float, float]:
+    """The same, but methods far below SVB leave at the bottom, lest they flatten the others."""
+    low, high = _limits(panels)
+    return max(low, -2.0 * high) if high > 0 else low, high
 
 
 def _panels(contest: Contest) -> list[tuple[str, Curves]]:

@@ -65,9 +65,7 @@ class ManyStates(Mapping[Hashable, LearnerState]):
             raise ValueError(message)
         for name, state in states.items():
             if (state.model, state.forgetting) != (held[0].model, held[0].forgetting):
-                message = (
-                    f"the state of {name!r} belongs to another model or policy than the first one"
-                )
+                message = f"the state of {name!r} belongs to another model or policy than the first"
                 raise ValueError(message)
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *held)
         return cls({name: place for place, name in enumerate(states)}, stacked)
@@ -112,7 +110,24 @@ class ManyStates(Mapping[Hashable, LearnerState]):
         Args:
             states: By name, from ``StreamLearner.init``, ``sb.load`` or another ``ManyStates``.
         """
-        return ManyStates.of({**self, **states})
+        if not states:
+            return self
+        new = ManyStates.of(states)
+        held = self._stacked
+        if (new.stacked.model, new.stacked.forgetting) != (held.model, held.forgetting):
+            message = "added: the states belong to another model or policy than the others"
+            raise ValueError(message)
+        names = list(dict.fromkeys([*self, *states]))
+        # all one after the other; of a name that is there twice, the later one
+        both = {**self._places, **{name: len(self) + at for at, name in enumerate(states)}}
+        taken = np.array([both[name] for name in names], int)
+        with float64_scope():
+            stacked = jax.tree.map(
+                lambda old, more: np.concatenate([np.asarray(old), more])[taken],
+                held,
+                new.stacked,
+            )
+        return ManyStates({name: place for place, name in enumerate(names)}, stacked)
 
     def dropped(self, names: Iterable[Hashable]) -> "ManyStates":
         """Without some streams.

@@ -54,6 +54,8 @@ _UNITS = {
     "transfer": (0.0, 200.0),
     "up": (0.0, 1.0),
 }
+# cells that are hidden in a whole month settle slowly
+_CONVERGED: dict[str, Any] = {"tolerance": 1e-9, "max_sweeps": 20_000}
 _AUTHORS_FILES = {
     "SVB": "svb",
     "Fading 0.9": "fading_0.9",
@@ -123,7 +125,7 @@ def reproduce(
         policies = policies_of_table_1(stream, methods)
         if protocol == "calendar":
             contest = hold_contest(
-                MODEL, stream, policies, starts=num_starts, tolerance=1e-9, advance=advance
+                MODEL, stream, policies, starts=num_starts, advance=advance, **_CONVERGED
             )
         else:
             contest = hold_contest(
@@ -134,9 +136,8 @@ def reproduce(
                 held_out="held_out",
                 prior=_prior(),
                 scale=_UNITS,
-                tolerance=1e-9,
-                max_sweeps=20_000,  # cells that are hidden in a whole month settle slowly
                 advance=advance,
+                **_CONVERGED,
             )
     return write_report(contest, Path(output), _TITLES[protocol], PUBLISHED, authors)
 
