@@ -37,7 +37,7 @@ def test_what_is_printed(tmp_path, monkeypatch):
         "-3.500",
         "-4.50",
         "+1.5000 better",
-        "(+1.0000 .. +2.0000)",
+        "+1.0000 .. +2.0000",
         "table.csv",
     ):
         assert text in result.output
@@ -53,8 +53,11 @@ def test_what_is_printed(tmp_path, monkeypatch):
         (("gps", "--data", "{}"), "a.plt is cut in the middle of line 8, '39.9,116.3,0,49'"),
         (("gps", "--group", "planet"), "the batch lacks column 'planet', by which rows are held"),
         (("gps", "--reference", "{}"), "gps_tmll.csv is missing"),
+        (("gps", "--data", "{}/wrong.csv"), "wrong.csv is a file; download Geolife"),
+        (("gps", "--group", "hour", "-m", "SVB", "--starts", 1), "no batch has rows to hold out"),
+        (("finance", "--data", "{}"), "is a folder; give the path of a loan file"),
         (("electricity", "--reference", "{}"), "svb.csv is missing"),
-        (("electricity", "-m", "hpp"), "there is no method 'hpp'; choose from 'SVB', "),
+        (("electricity", "-m", "hppp"), "there is no method 'hppp'; choose from 'SVB', "),
         (("electricity", "--protocol", "authors"), "--protocol"),
         (("electricity", "--starts", "0"), "--starts"),
         (("finance",), "--data"),
@@ -66,7 +69,7 @@ def test_what_is_refused(tmp_path, arguments, sentence):
     trajectory.mkdir(parents=True)
     fix = "39.9,116.3,0,492,39744.1,2008-10-23,02:53:04"
     (trajectory / "a.plt").write_text("\n".join(["-"] * 6 + [fix, fix[:15]]), encoding="utf-8")
-    filled = [argument.replace("{}", str(tmp_path)) for argument in arguments]
+    filled = [str(argument).replace("{}", str(tmp_path)) for argument in arguments]
     result = run("reproduce", *filled, "--output", tmp_path / "out")
     assert result.exit_code == 2
     assert sentence in result.output

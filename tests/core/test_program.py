@@ -58,6 +58,18 @@ def test_another_folder(tmp_path):
     assert list((tmp_path / "mine").rglob("jit__learn*"))
 
 
+@pytest.mark.parametrize("on", ["1", "on", "True"])
+def test_switched_on_by_the_environment(monkeypatch, on):
+    monkeypatch.setenv("STREAMBAYES_COMPILE_CACHE", on)
+    assert program.compile_cache().parts[-2:] == ("streambayes", "compiled")
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(ValueError, match="file is a file; give a folder"):
+        program.compile_cache(tmp_path / "file")
+
+
 def test_a_folder_that_jax_was_given_comes_first(tmp_path):
     theirs = tmp_path / "theirs"
     before = f"jax.config.update('jax_compilation_cache_dir', {str(theirs)!r})"

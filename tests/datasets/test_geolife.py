@@ -129,6 +129,11 @@ def test_a_file_cut_in_the_middle_of_its_last_line(tmp_path, cut):
     assert message.endswith("unpack Geolife again")
 
 
+def test_no_fixes_at_all(tmp_path):
+    write(tmp_path, "000", "a", HEADER)
+    assert "has fixes below its header; unpack Geolife again" in complaint(tmp_path)
+
+
 @pytest.mark.parametrize("num_lines", [0, 4])
 def test_a_file_cut_in_its_header(tmp_path, num_lines):
     path = write(tmp_path, "000", "a", HEADER[:num_lines])

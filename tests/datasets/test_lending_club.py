@@ -194,7 +194,48 @@ def test_a_parquet_file_cut_in_the_middle(tmp_path):
     parquet.write_table(pa.table(TABLE), path)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    assert "cannot be read as parquet: " in complaint(path)
+    assert "cannot be read as parquet (" in complaint(path)
+
+
+def test_a_parquet_file_that_is_none(tmp_path):
+    message = complaint(write(tmp_path / "loans.parquet"))
+    assert message.endswith("is it one, and whole?")
+
+
+def test_a_parquet_file_without_loans(tmp_path):
+    path = tmp_path / "loans.parquet"
+    parquet.write_table(pa.table(TABLE).slice(0, 0), path)
+    assert complaint(path).endswith("has no loans")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("dti", ["a", "b", "c"], ": expected numbers in column dti"),
+        ("dti", [1.0, np.inf, 2.0], ", row 1: dti: expected a finite number, got inf"),
+        (
+            "revol_util",
+            [0.5, 0.2, 50.0],
+            ", row 2: revol_util: expected a share, 0.5 for 50 %, got 50",
+        ),
+    ],
+)
+def test_parquet_with_numbers_that_are_none(tmp_path, name, values, said):
+    path = tmp_path / "loans.parquet"
+    parquet.write_table(pa.table({**TABLE, name: values}), path)
+    assert complaint(path).endswith(said)
+
+
+@pytest.mark.parametrize("stray", ['"Dec-2011,1,2,3,Current', 'Dec-2011,1,2,3,"Current'])
+def test_a_quote_that_is_not_closed(tmp_path, stray):
+    """It would take all lines below it for one cell."""
+    header, good = "issue_d,annual_inc,dti,revol_util,loan_status", "Dec-2011,1,2,3,Current"
+    message = complaint(write(tmp_path / "loans.csv", [header, good, stray, *[good] * 20]))
+    assert message.endswith("line 3: a quote is not closed; mend the line")
+
+
+def test_a_folder(tmp_path):
+    assert "is a folder; give the path of a loan file" in complaint(tmp_path)
 
 
 def test_a_zip_archive(tmp_path):

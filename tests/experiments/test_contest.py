@@ -153,20 +153,25 @@ def test_files(held, tmp_path):
 
 
 def test_an_unknown_method():
-    with pytest.raises(ValueError, match=r"^there is no method 'hpp'; choose from 'SVB', "):
-        policies_of_table_1([sb.StreamBatch({"x": np.zeros(3)})], ["hpp"])
+    with pytest.raises(ValueError, match=r"^there is no method 'H'; choose from 'SVB', "):
+        policies_of_table_1([sb.StreamBatch({"x": np.zeros(3)})], ["H"])
+    assert list(policies_of_table_1([sb.StreamBatch({"x": np.zeros(3)})], ["hpp"])) == [
+        "SVB",
+        "HPP",
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("batch,svb\n0,1\n", "expected a CSV file with the columns svb, hpp and mhpp"),
-        ("", "expected a CSV file with the columns svb, hpp and mhpp"),
-        ("svb,hpp,mhpp\n0,1,x\n", "expected numbers in the columns of the methods"),
+        ("batch,svb\n0,1\n", "a CSV file of 1 rows with the columns svb, hpp, mhpp; is it whole"),
+        ("", "a CSV file of 1 rows"),
+        ("svb,hpp,mhpp\n", "a CSV file of 1 rows"),
+        ("svb,hpp,mhpp\n0,1,x\n", "line 2: expected a number in column mhpp, got 'x'"),
     ],
 )
 def test_results_that_cannot_be_read(tmp_path, text, sentence):
     path = tmp_path / "gps_tmll.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=sentence):
-        read_authors(path)
+        read_authors(path, 1)

@@ -211,7 +211,7 @@ def test_one_compilation_per_bucket():
     learner = sb.StreamLearner(sb.models.Gaussian(["only", "here"]), sb.HPP())
     learn = learner._stepper.learn
     state = learner.init({"only": [1.0, 2.0], "here": [0.0, 1.0]})
-    assert learn._cache_size() == 0
+    assert learn._run._cache_size() == 0
     rng = np.random.default_rng(0)
 
     def learn_rows(num_rows):
@@ -220,14 +220,14 @@ def test_one_compilation_per_bucket():
 
     for num_rows in (17, 20, 32, 25, 31):  # one bucket, first and later batches
         learn_rows(num_rows)
-    assert learn._cache_size() == 1
+    assert learn._run._cache_size() == 1
     for num_rows in (33, 64, 50):
         learn_rows(num_rows)
-    assert learn._cache_size() == 2
+    assert learn._run._cache_size() == 2
     learner.step(state, {"only": np.arange(20, dtype=np.float32), "here": np.arange(20)})
     again = sb.StreamLearner(sb.models.Gaussian(["only", "here"]), sb.HPP())
     again.step(again.init(rng.normal(size=(20, 2))), rng.normal(size=(20, 2)))
-    assert learn._cache_size() == 2
+    assert learn._run._cache_size() == 2
     assert again._stepper is learner._stepper
 
 
@@ -239,9 +239,9 @@ def test_all_patterns_of_missing_cells_share_a_compilation():
         rows = rng.normal(size=(20, 2))
         rows[place] = np.nan
         state, _ = learner.step(state, rows)
-    assert learner._stepper.learn._cache_size() == 1
+    assert learner._stepper.learn._run._cache_size() == 1
     learner.step(state, rng.normal(size=(20, 2)))
-    assert learner._stepper.learn._cache_size() == 2
+    assert learner._stepper.learn._run._cache_size() == 2
 
 
 @settings(max_examples=60)

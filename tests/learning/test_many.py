@@ -202,6 +202,21 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"no column 'sensor'; the table has \['x', 'y'\]"):
             sb.many(learner).init({"x": [1.0], "y": [1.0]}, by="sensor")
 
+    @pytest.mark.parametrize("names", [["a", None], [1.0, np.nan]])
+    def test_a_name_that_is_missing(self, learner, names):
+        table = {"stream": names, "x": [1.0, 2.0], "y": [1.0, 2.0]}
+        with pytest.raises(
+            ValueError, match="column 'stream', row 1: the name of the stream is miss"
+        ):
+            sb.many(learner).init(table, by="stream")
+
+    def test_what_is_no_state(self, learner):
+        states = sb.many(learner).init({"a": {"x": [1.0, 2.0], "y": [2.0, 3.0]}})
+        with pytest.raises(TypeError, match="the state of 'b' must be one from init, got None"):
+            states.added({"b": None})
+        with pytest.raises(ValueError, match="dropped: there is no stream 'bc' among the 1"):
+            states.dropped("bc")
+
     def test_nothing(self, learner):
         with pytest.raises(ValueError, match="at least one stream is needed"):
             sb.many(learner).init({})

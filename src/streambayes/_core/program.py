@@ -20,6 +20,7 @@ __all__ = ["Program", "compile_cache"]
 
 _VARIABLE = "STREAMBAYES_COMPILE_CACHE"
 _OFF = ("", "0", "off", "false", "no")
+_ON = ("1", "on", "true", "yes")
 _MOST_BYTES = 2**30
 _chosen: Path | str | None = None
 
@@ -65,13 +66,16 @@ def compile_cache(folder: str | Path | bool = True) -> Path | None:
         folder: Another folder; ``False`` for none, ``True`` for the default.
     """
     global _chosen  # noqa: PLW0603
+    if not isinstance(folder, bool) and Path(folder).exists() and not Path(folder).is_dir():
+        message = f"compile_cache: {folder} is a file; give a folder"
+        raise ValueError(message)
     _chosen = None if folder is True else "off" if folder is False else Path(folder)
     return _folder()
 
 
 def _folder() -> Path | None:
     chosen = _chosen if _chosen is not None else os.environ.get(_VARIABLE)
-    if chosen is None:
+    if chosen is None or str(chosen).lower() in _ON:
         return _caches_of_the_user() / "streambayes" / "compiled"
     return None if str(chosen).lower() in _OFF else Path(chosen).expanduser()
 

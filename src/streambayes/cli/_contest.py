@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from streambayes.cli._progress import bar
-from streambayes.experiments._contest import Advance, Difference
+from streambayes.experiments._contest import BASELINE, Advance, Difference
 from streambayes.experiments._report import Report
 
 __all__ = ["show_contest"]
@@ -79,7 +79,7 @@ def _scores(found: Report) -> Table:
 
 def _differences(differences: tuple[Difference, ...]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("methods", no_wrap=True)
+    table.add_column(f"less {BASELINE}", no_wrap=True)
     scores = list(dict.fromkeys(one.score for one in differences))
     for score in scores:
         table.add_column(_HEADS[_NAMES.get(score, score)], justify="right", no_wrap=True)
@@ -89,9 +89,16 @@ def _differences(differences: tuple[Difference, ...]) -> Table:
         cells = []
         for score in scores:
             one = found[method, baseline, score]
-            cells.append(f"{one.mean:+.4f} {one.verdict}\n({one.lower:+.4f} .. {one.upper:+.4f})")
-        table.add_row(escape(f"{method} - {baseline}"), *cells)
+            ends = f"{_short(one.lower)} .. {_short(one.upper)}"
+            cells.append(f"{_short(one.mean)} {one.verdict}\n{ends}")
+        name = method if baseline == BASELINE else f"{method} less {baseline}"
+        table.add_row(escape(name), *cells)
     return table
+
+
+def _short(number: float) -> str:
+    digits = 4 if abs(number) < 10 else 1
+    return f"{number:+.{digits}f}"
 
 
 def _or_dash(number: Any) -> str:

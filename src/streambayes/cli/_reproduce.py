@@ -41,7 +41,9 @@ reproduce = typer.Typer(
     help="Reproduce an experiment of the paper, with its numbers and figures.",
     no_args_is_help=True,
     rich_markup_mode="rich",
-    epilog="Example: [cyan]streambayes reproduce artificial --output artificial[/cyan]",
+    epilog="Examples:\n\n"
+    "[cyan]streambayes reproduce artificial --output artificial[/cyan]\n\n"
+    "[cyan]streambayes reproduce electricity --protocol paper --starts 1 --output electricity[/cyan]",
 )
 
 

@@ -29,7 +29,7 @@ def geolife(folder: str | PathLike[str], *, every: int = 10) -> dict[str, np.nda
         every: Of each file the first fix is kept and every so-maniest after it: with 10 the 1st, the 11th,
             the 21st. Lines that are left out are checked for their number of fields only.
     """
-    if not isinstance(every, int) or every < 1:
+    if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
         message = f"geolife: every must be a whole number of at least 1, got {every!r}"
         raise ValueError(message)
     files = _files(Path(folder))
@@ -39,6 +39,9 @@ def geolife(folder: str | PathLike[str], *, every: int = 10) -> dict[str, np.nda
         places.append(place)
         stamps.append(stamp)
         counts.append(len(stamp))
+    if not sum(counts):
+        message = f"geolife: no file in {folder} has fixes below its header; unpack Geolife again"
+        raise ValueError(message)
     names = np.array([f"{path.parents[1].name}/{path.stem}" for path in files])
     time = np.concatenate(stamps)
     order = np.argsort(time, kind="stable")
@@ -57,10 +60,8 @@ def geolife(folder: str | PathLike[str], *, every: int = 10) -> dict[str, np.nda
 def _files(folder: Path) -> list[Path]:
     """The files of all users, by user and name."""
     if not folder.is_dir():
-        message = (
-            f"geolife: there is no folder {folder}; download Geolife, unpack it, and give the folder "
-            "that has Data in it"
-        )
+        found = f"{folder} is a file" if folder.exists() else f"there is no folder {folder}"
+        message = f"geolife: {found}; download Geolife, unpack it, and give the folder that has Data in it"
         raise FileNotFoundError(message)
     for pattern in _BELOW:
         files = sorted(folder.glob(pattern))

@@ -43,16 +43,15 @@ def lending_club(path: str | PathLike[str]) -> dict[str, np.ndarray]:
     """
     path = Path(path)
     if not path.is_file():
-        message = (
-            f"lending_club: there is no file {path}; give the path of a loan file, CSV or parquet"
-        )
+        found = f"{path} is a folder" if path.is_dir() else f"there is no file {path}"
+        message = f"lending_club: {found}; give the path of a loan file, CSV or parquet"
         raise FileNotFoundError(message)
     with path.open("rb") as file:
         magic = file.read(4)
     if magic == b"PK\x03\x04":
         message = f"lending_club: {path} is a zip archive; unpack it and give the CSV file in it"
         raise ValueError(message)
-    if magic == b"PAR1":
+    if magic == b"PAR1" or path.suffix == ".parquet":
         columns = _from_parquet(path)
     elif magic.startswith(b"\x1f\x8b"):
         with gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as text:
@@ -122,11 +121,17 @@ def _loans(path: Path, text: IO[str]) -> Iterator[tuple[int, list[str]]]:
 def _rows(path: Path, text: IO[str]) -> Iterator[tuple[int, list[str]]]:
     """The first line and the cells of every row; text in quotes may go over several lines."""
     reader = csv.reader(text)
+    line, row = 0, [""]
     while True:
-        line = reader.line_num + 1
+        before, line = line, reader.line_num + 1
         try:
             row = next(reader)
         except StopIteration:
+            if "\n" in "".join(row[-1:]):
+                message = (
+                    f"lending_club: {path}, line {before}: a quote is not closed; mend the line"
+                )
+                raise ValueError(message) from None
             return
         except csv.Error as error:
             message = f"lending_club: {path}, line {line}: it cannot be read as CSV: {error}"
@@ -188,8 +193,14 @@ def _from_parquet(path: Path) -> dict[str, np.ndarray]:
             raise ValueError(_wrong_columns(path, _PARQUET, lacking))
         table = parquet.read_table(path, columns=list(_PARQUET))
     except (pa.ArrowException, OSError) as error:
-        message = f"lending_club: {path} cannot be read as parquet: {' '.join(str(error).split())}"
+        message = (
+            f"lending_club: {path} cannot be read as parquet ({' '.join(str(error).split())}); is it one, "
+            "and whole?"
+        )
         raise ValueError(message) from None
+    if not table.num_rows:
+        message = f"lending_club: {path} has no loans"
+        raise ValueError(message)
     months, defaulted = table["issue_month"].to_pylist(), table["default"].to_pylist()
     for row, (month, value) in enumerate(zip(months, defaulted, strict=True)):
         if not _ISO.fullmatch(str(month)) or value not in (0, 1):
@@ -198,10 +209,19 @@ def _from_parquet(path: Path) -> dict[str, np.ndarray]:
                 f"default, got {month} and {value}"
             )
             raise ValueError(message)
-    number = {
-        name: np.asarray(table[name].cast(pa.float64()).to_numpy(), np.float64)
-        for name in ("annual_inc", "dti", "revol_util")
-    }
+    number = {}
+    for name, most in (("annual_inc", np.inf), ("dti", np.inf), ("revol_util", 10.0)):
+        try:
+            number[name] = np.asarray(table[name].cast(pa.float64()).to_numpy(), np.float64)
+        except pa.ArrowException:
+            message = f"lending_club: {path}: expected numbers in column {name}"
+            raise ValueError(message) from None
+        bad = np.isinf(number[name]) | (number[name] > most)
+        if bad.any():
+            row = int(np.argmax(bad))
+            wanted = "a share, 0.5 for 50 %" if name == "revol_util" else "a finite number"
+            message = f"lending_club: {path}, row {row}: {name}: expected {wanted}, got {number[name][row]:g}"
+            raise ValueError(message)
     return {
         "month": np.array([_month(str(month)) for month in months], "datetime64[M]"),
         "income": number["annual_inc"],

@@ -42,14 +42,16 @@ def policies_of_table_1(
         methods: Only these, and always SVB.
     """
     learned = 2 / 3 * sum(len(next(iter(batch.columns.values()))) for batch in stream)
-    every = _policies(learned / len(stream), learned)
+    every = _policies(learned / max(len(stream), 1), learned)
     if methods is None:
         return every
+    known = {name.casefold(): name for name in every}
     for name in methods:
-        if name not in every:
+        if name.casefold() not in known:
             message = f"there is no method {name!r}; choose from {', '.join(map(repr, every))}"
             raise ValueError(message)
-    return {name: policy for name, policy in every.items() if name in (BASELINE, *methods)}
+    chosen = {BASELINE, *(known[name.casefold()] for name in methods)}
+    return {name: policy for name, policy in every.items() if name in chosen}
 
 
 def _policies(rows_per_batch: float, num_rows: float) -> dict[str, AbstractForgetting[Any, Any]]:
@@ -280,7 +282,14 @@ def run_every(
     for done, (name, start) in enumerate(todo):
         if advance is not None:
             advance(f"{name}, start {start + 1} of {num_starts}", done, len(todo))
-        tracks[name] = (*tracks.get(name, ()), learn(policies[name], start))
+        track = learn(policies[name], start)
+        if not any(record.num_test for record in track.records):
+            message = (
+                "no batch has rows to hold out, so there is nothing to compare: give more rows, or "
+                "another group"
+            )
+            raise ValueError(message)
+        tracks[name] = (*tracks.get(name, ()), track)
     if advance is not None:
         advance("drawing figures", len(todo), len(todo))
     return Contest(tracks, refused)

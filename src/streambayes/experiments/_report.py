@@ -11,7 +11,7 @@ from streambayes.experiments._contest_figures import plot_absolute, plot_differe
 from streambayes.experiments._files import write_rows
 from streambayes.experiments._plotting import save_figure
 
-__all__ = ["Published", "Report", "read_authors", "write_report"]
+__all__ = ["Published", "Report", "numbers", "read_authors", "read_table", "write_report"]
 
 Published = Mapping[str, Mapping[str, float]]
 """Figures of the paper by method, under the name of a column."""
@@ -78,6 +78,7 @@ def write_report(
         write_rows(folder / "table.csv", table),
         write_rows(folder / "batches.csv", _batches(contest)),
     ]
+    (folder / "differences.csv").unlink(missing_ok=True)  # of an earlier run
     if differences:
         rows = ({**dataclasses.asdict(one), "verdict": one.verdict} for one in differences)
         files.append(write_rows(folder / "differences.csv", rows))
@@ -93,31 +94,57 @@ def write_report(
     return Report(title, contest, table, differences, leaders, tuple(files))
 
 
-def read_authors(path: Path) -> dict[str, list[float]]:
+def read_authors(path: Path, num_batches: int) -> dict[str, list[float]]:
     """The authors' results for every batch, a column for each method; ``ValueError`` if they are not.
 
     Args:
         path: A CSV file with the columns ``svb``, ``hpp``, ``mhpp`` and so on.
+        num_batches: How many rows it has.
+    """
+    rows = read_table(path, ("svb", "hpp", "mhpp"), num_batches)
+    present = {name: column for column, name in _AUTHORS.items() if column in rows[0]}
+    return {name: numbers(path, rows, column) for name, column in present.items()}
+
+
+def read_table(path: Path, columns: Sequence[str], num_rows: int) -> list[dict[str, str]]:
+    """The rows of a CSV file of the authors' results; ``ValueError`` if it is another file.
+
+    Args:
+        path: The file.
+        columns: Columns that it has.
+        num_rows: How many rows it has.
     """
     if not path.is_file():
         message = (
             f"{path.parent}: expected the authors' results for every batch, {path.name} is missing"
         )
         raise ValueError(message)
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    if not rows or not {"svb", "hpp", "mhpp"} <= set(rows[0]):
-        message = f"{path}: expected a CSV file with the columns svb, hpp and mhpp"
-        raise ValueError(message)
     try:
-        return {
-            name: [float(row[column]) for row in rows]
-            for column, name in _AUTHORS.items()
-            if column in rows[0]
-        }
-    except (TypeError, ValueError):
-        message = f"{path}: expected numbers in the columns of the methods"
-        raise ValueError(message) from None
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (UnicodeDecodeError, csv.Error):
+        rows = []
+    if len(rows) != num_rows or not set(columns) <= set(rows[0]):
+        message = (
+            f"{path}: expected a CSV file of {num_rows} rows with the columns {', '.join(columns)}; is it "
+            "whole?"
+        )
+        raise ValueError(message)
+    return rows
+
+
+def numbers(path: Path, rows: Sequence[Mapping[str, str]], column: str) -> list[float]:
+    """A column of the file; ``ValueError`` names the line that is no number."""
+    found = []
+    for line, row in enumerate(rows, start=2):
+        try:
+            found.append(float(row[column]))
+        except (TypeError, ValueError):
+            message = (
+                f"{path}, line {line}: expected a number in column {column}, got {row[column]!r}"
+            )
+            raise ValueError(message) from None
+    return found
 
 
 def _table(contest: Contest, published: Published) -> Iterator[dict[str, Any]]:

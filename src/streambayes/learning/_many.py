@@ -59,10 +59,14 @@ class ManyStates(Mapping[Hashable, LearnerState]):
         Args:
             states: A state for every name, at least one.
         """
-        held = [to_host(state) for state in states.values()]
-        if not held:
+        if not states:
             message = "ManyStates.of: at least one state is needed"
             raise ValueError(message)
+        for name, state in states.items():
+            if not isinstance(state, LearnerState):
+                message = f"the state of {name!r} must be one from init, got {state!r}"
+                raise TypeError(message)
+        held = [to_host(state) for state in states.values()]
         for name, state in states.items():
             if (state.model, state.forgetting) != (held[0].model, held[0].forgetting):
                 message = f"the state of {name!r} belongs to another model or policy than the first"
@@ -135,7 +139,12 @@ class ManyStates(Mapping[Hashable, LearnerState]):
         Args:
             names: Their names; ``ValueError`` if one is not there.
         """
-        gone = {self.place(name) for name in names}
+        names = [names] if isinstance(names, str) else list(names)
+        for name in names:
+            if name not in self._places:
+                message = f"dropped: there is no stream {name!r} among the {len(self)}"
+                raise ValueError(message)
+        gone = {self._places[name] for name in names}
         kept = np.array([place for place in range(len(self)) if place not in gone], int)
         if not len(kept):
             message = "dropped: at least one stream must stay"
@@ -148,12 +157,7 @@ class ManyStates(Mapping[Hashable, LearnerState]):
 
 @final
 class ManyInfo(Mapping[Hashable, StepInfo]):
-    """What a step did, stream by stream; streams without rows are not there.
-
-    Attributes:
-        num_rows: Rows of every stream, in the order of the names.
-        outcomes: How each ended, likewise.
-    """
+    """What a step did, stream by stream; streams without rows are not there."""
 
     def __init__(
         self,
@@ -167,17 +171,17 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
         self._numbers = {name: number for number, name in enumerate(names)}
         self._facts = facts
         self._events = events
-        self.num_rows = num_rows
-        self.outcomes = np.zeros(0, int)
+        self._num_rows = num_rows
+        self._outcomes = np.zeros(0, int)
         if len(facts):
-            self.outcomes = np.asarray(learner._stepper.read_facts(facts).outcome, int)
+            self._outcomes = np.asarray(learner._stepper.read_facts(facts).outcome, int)
 
     def __getitem__(self, name: Hashable) -> StepInfo:
         number = self._numbers[name]
         return self._learner._info(
             self._learner._stepper.read_facts(self._facts[number]),
-            int(self.num_rows[number]),
-            Outcome(int(self.outcomes[number])),
+            int(self._num_rows[number]),
+            Outcome(int(self._outcomes[number])),
             self._events.get(number, ()),
         )
 
@@ -193,7 +197,7 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
     @property
     def failed(self) -> dict[Hashable, Outcome]:
         """Streams whose batch could not be learned, and why; their states are as they were."""
-        found = zip(self._numbers, self.outcomes.tolist(), strict=True)
+        found = zip(self._numbers, self._outcomes.tolist(), strict=True)
         return {name: Outcome(code) for name, code in found if Outcome(code).failed}
 
 
@@ -467,6 +471,10 @@ class ManyLearner:
             message = f"many: there is no column {by!r}; the table has {sorted(map(str, columns))}"
             raise ValueError(message)
         streams = np.asarray(columns.pop(by))
+        unnamed = [row for row, name in enumerate(streams.tolist()) if name is None or name != name]  # noqa: PLR0124
+        if unnamed:
+            message = f"many: column {by!r}, row {unnamed[0]}: the name of the stream is missing"
+            raise ValueError(message)
         values = read_rows(self.learner.model, self._columns, columns)
         if len(streams) != values.shape[1]:
             message = f"many: column {by!r} has {len(streams)} values for {values.shape[1]} rows"

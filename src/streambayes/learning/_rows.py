@@ -20,7 +20,7 @@ BLOCK = 1024
 def cut_batch(batch: Batch) -> Batch:
     """The batch in blocks on a leading axis, or as it is if one block holds it."""
     size = batch.values.shape[-1]
-    if size <= BLOCK or size % BLOCK:
+    if size <= BLOCK or size % BLOCK or jax.default_backend() != "cpu":  # others have no such cache
         return batch
     num_blocks = size // BLOCK
     values = batch.values.reshape(-1, num_blocks, BLOCK).swapaxes(0, 1)

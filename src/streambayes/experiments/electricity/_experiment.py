@@ -1,6 +1,5 @@
 """The Electricity experiment: whether the price goes up, month by month, in three protocols."""
 
-import csv
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,13 @@ from streambayes.experiments._contest import (
     policies_of_table_1,
     run_every,
 )
-from streambayes.experiments._report import Published, Report, write_report
+from streambayes.experiments._report import (
+    Published,
+    Report,
+    numbers,
+    read_table,
+    write_report,
+)
 from streambayes.experiments.electricity import _paper
 from streambayes.families import AbstractFamily, Gamma, MultivariateNormal, NormalGamma
 from streambayes.forgetting import AbstractForgetting
@@ -111,17 +116,17 @@ def reproduce(
     if protocol not in get_args(Protocol):
         message = f"protocol must be one of {', '.join(get_args(Protocol))}, got {protocol!r}"
         raise ValueError(message)
-    authors = None if reference is None else _read_authors(Path(reference), num_batches)
+    stream = (calendar_months() if protocol == "calendar" else text_months())[:num_batches]
+    authors = None if reference is None else _read_authors(Path(reference), stream)
     if protocol == "paper":
         contest = run_every(
             MODEL,
-            policies_of_table_1(text_months()[:num_batches], methods),
+            policies_of_table_1(stream, methods),
             lambda policy, start: _track_as_the_authors(policy, start, num_batches),
             num_starts=num_starts,
             advance=advance,
         )
     else:
-        stream = (calendar_months() if protocol == "calendar" else text_months())[:num_batches]
         policies = policies_of_table_1(stream, methods)
         if protocol == "calendar":
             contest = hold_contest(
@@ -225,20 +230,22 @@ def _track_as_the_authors(
     return Track(records, Scores(test_bound=mean, test_predictive=None, prequential=None))
 
 
-def _read_authors(folder: Path, num_batches: int | None) -> dict[str, list[float]]:
+def _read_authors(folder: Path, stream: Sequence[StreamBatch]) -> dict[str, list[float]]:
+    """The authors' results for the months of a stream, whose labels are as theirs or as the calendar has them."""
+    all_months = _paper.months()
     found = {}
     for method, name in _AUTHORS_FILES.items():
         path = folder / f"{name}.csv"
-        if not path.is_file():
-            message = (
-                f"{folder}: expected the authors' results for every batch, {path.name} is missing"
-            )
-            raise ValueError(message)
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        try:
-            found[method] = [float(row["tmll"]) for row in rows[:num_batches]]
-        except (KeyError, TypeError, ValueError):
-            message = f"{path}: expected a CSV file with numbers in a column tmll"
-            raise ValueError(message) from None
+        rows = read_table(path, ("file", "tmll"), len(all_months))
+        scores = dict(
+            zip((month.label for month in all_months), numbers(path, rows, "tmll"), strict=True)
+        )
+        scores |= {_calendar_label(label): score for label, score in scores.items()}
+        found[method] = [scores[str(batch.label)] for batch in stream]
     return found
+
+
+def _calendar_label(label: str) -> str:
+    """96_5 as 1996-05."""
+    year, month = label.split("_")
+    return f"19{year}-{int(month):02}"

@@ -62,7 +62,7 @@ def reproduce(
         advance: Called with what is being done, how many runs are done and how many there are.
     """
     stream = months(data)[:num_batches]
-    authors = None if reference is None else read_authors(Path(reference) / "finance_tmll.csv")
+    authors = None if reference is None else read_authors(Path(reference) / "finance_tmll.csv", 63)
     contest = hold_contest(
         MODEL,
         stream,

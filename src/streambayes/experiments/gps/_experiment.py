@@ -80,7 +80,7 @@ def reproduce(
         advance: Called with what is being done, how many runs are done and how many there are.
     """
     stream = hours(data)[:num_batches]
-    authors = None if reference is None else read_authors(Path(reference) / "gps_tmll.csv")
+    authors = None if reference is None else read_authors(Path(reference) / "gps_tmll.csv", 24)
     contest = hold_contest(
         MODEL,
         stream,

@@ -18,7 +18,7 @@ from streambayes.families import (
     Dirichlet,
 )
 from streambayes.models._base import Section
-from streambayes.models.network._factor import AbstractFactor, Moments, Units, select
+from streambayes.models.network._factor import AbstractTotals, Moments, Units, select
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable, BernoulliVariable
 
@@ -32,7 +32,7 @@ class Occurrences(NamedTuple):
 
 
 @final
-class DiscreteFactor(AbstractFactor):
+class DiscreteFactor(AbstractTotals):
     r"""$p(x = k \mid c) = \theta_{ck}$; each $\theta_c$ is a Dirichlet, or a Beta for 0 and 1."""
 
     def __init__(self, variable: AbstractVariable, structure: Structure) -> None:
@@ -49,9 +49,11 @@ class DiscreteFactor(AbstractFactor):
     def labels(self) -> dict[str, np.ndarray]:
         return {self.entry: self.text("{}")}
 
-    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> Occurrences:
-        rows = weights[self.entry] * moments.shares[self.entry]
-        return Occurrences(self.by_configuration(rows, moments))
+    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> Array:
+        return weights[self.entry] * moments.shares[self.entry]
+
+    def packed(self, totals: Array) -> Occurrences:
+        return Occurrences(totals)
 
     def log_density(self, expectations: Mapping[str, Any], sums: Occurrences) -> Array:
         stats = expectations[self.entry]

@@ -7,7 +7,7 @@ variables of a row are its derivatives; nothing else needs to be written.
 """
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import jax
@@ -24,7 +24,15 @@ from streambayes.models._base import Section
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable
 
-__all__ = ["AbstractFactor", "Moments", "Units", "VectorMoments", "select"]
+__all__ = [
+    "AbstractFactor",
+    "AbstractTotals",
+    "Moments",
+    "Units",
+    "VectorMoments",
+    "product_of_shares",
+    "select",
+]
 
 Units = Callable[[str], tuple[Any, Any]]
 """Shift and factor of a variable's column; 0 and 1 for one without."""
@@ -174,13 +182,7 @@ class AbstractFactor(abc.ABC):
     @final
     def weights_of(self, moments: Moments) -> Array | None:
         """Probability of each configuration, shape (num_configurations, num_padded); none without parents."""
-        if not self.parents:
-            return None
-        weights = moments.shares[self.parents[0]]
-        for name in self.parents[1:]:
-            share = moments.shares[name]
-            weights = (weights[:, None, :] * share[None, :, :]).reshape(-1, share.shape[-1])
-        return weights
+        return product_of_shares(self.parents, moments)
 
     @final
     def by_configuration(self, rows: Array, moments: Moments) -> Array:
@@ -240,6 +242,36 @@ class AbstractFactor(abc.ABC):
         if not self.variable.is_grouped:
             return tree
         return jax.tree.map(lambda leaf: leaf[..., self.names.index(name)], tree)
+
+
+def product_of_shares(names: Sequence[str], moments: Moments) -> Array | None:
+    """Probability of each configuration of variables, shape (num_configurations, num_padded)."""
+    if not names:
+        return None
+    weights = moments.shares[names[0]]
+    for name in names[1:]:
+        share = moments.shares[name]
+        weights = (weights[:, None, :] * share[None, :, :]).reshape(-1, share.shape[-1])
+    return weights
+
+
+class AbstractTotals(AbstractFactor):
+    """A factor that needs no more of the rows than totals for each configuration.
+
+    Its expected log-density is linear in statistics of a row, with coefficients for each configuration.
+    """
+
+    @abc.abstractmethod
+    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> Array:
+        """What is totalled, whatever the configuration: shape (num_totals, num_padded)."""
+
+    @abc.abstractmethod
+    def packed(self, totals: Array) -> Any:
+        r"""The sums, from totals of shape (\*configurations, num_totals)."""
+
+    @final
+    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> Any:
+        return self.packed(self.by_configuration(self.rows(moments, weights), moments))
 
 
 def select(values: Array, parents: tuple[str, ...], shares: Mapping[str, Array]) -> Array:

@@ -6,12 +6,18 @@ from typing import Any, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from streambayes._core import linalg
 from streambayes._core.batch import Batch
 from streambayes._core.numerics import HALF_LOG_TWO_PI
-from streambayes.models.network._factor import AbstractFactor, Moments
+from streambayes.models.network._factor import (
+    AbstractFactor,
+    AbstractTotals,
+    Moments,
+    product_of_shares,
+)
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import VectorVariable
 from streambayes.models.network._vector import VectorFactor
@@ -61,16 +67,19 @@ class Rows:
         nothing = jnp.zeros_like(batch.mask)
         self.observed = {name: cells.get(name, nothing) for name in structure.owner}
         self._present = self._with_descendants()
-        self.weights = {name: there.astype(float) for name, there in self._present.items()}
+        if batch.missing:
+            self.weights = {name: there.astype(float) for name, there in self._present.items()}
+        else:  # one array for all, as factors can see
+            self.weights = dict.fromkeys(self._present, batch.mask.astype(float))
 
     def init_local(self) -> Moments:
         """Hidden variables before anything is known: equal shares, mean 0 and variance 1.
 
-        None for a discrete variable that is the only one: its update needs no former value.
+        None where ``collapses``: the update of the only one needs no former value.
         """
         structure, num_rows = self._structure, self._batch.values.shape[1]
         discrete = [name for name in self.hidden if structure.is_discrete(name)]
-        if len(self.hidden) == 1 and not self._vectors:
+        if self.collapses:
             discrete = []
         others = [name for name in self.hidden if not structure.is_discrete(name)]
         shares = {}
@@ -83,6 +92,80 @@ class Rows:
             squares={name: jnp.ones(num_rows) for name in others},
             vectors={},
         )
+
+    @property
+    def collapses(self) -> bool:
+        """Whether rows hide one discrete variable without a column, in factors that need but totals."""
+        if len(self.hidden) != 1 or self._vectors:
+            return False
+        (name,) = self.hidden
+        return (
+            self._structure.owner[name].latent
+            and self._structure.is_discrete(name)
+            and all(isinstance(factor, AbstractTotals) for factor in self._around(name).values())
+        )
+
+    def collapsed(self, expectations: Mapping[str, Any]) -> tuple[dict[str, Any], Array]:
+        r"""Sums over rows with the only hidden variable at its optimum, and its entropy.
+
+        With all statistics of a row i in one vector $t_i$, the log-odds of value k are linear, $g_k t_i$. Its
+        share is $e_{ki} / s_i$ with $e_{ki} = \exp(g_k t_i - m_i)$; dividing the statistics by $s_i$ instead, which are fewer,
+        gives the same totals. The entropy is $\sum_i \ln \sum_k \exp(g_k t_i)$ less the expected log-density.
+        """
+        (name,) = self.hidden
+        moments = self.moments(self.init_local())
+        around = self._around(name)
+        parts = [self._statistics(name, factor, moments) for factor in around.values()]
+        statistics = jnp.concatenate(parts)
+        ends = np.cumsum([len(part) for part in parts])[:-1]
+
+        def sums_of(totals: Array) -> dict[str, Any]:
+            return {
+                entry: factor.packed(self._by_factor(name, factor, part))
+                for (entry, factor), part in zip(
+                    around.items(), jnp.split(totals, ends, axis=1), strict=True
+                )
+            }
+
+        def joint_of(totals: Array) -> Array:
+            sums = sums_of(totals)
+            densities = [f.log_density(expectations, sums[entry]) for entry, f in around.items()]
+            joint: Array = functools.reduce(jnp.add, densities)
+            return joint
+
+        size = self._structure.num_values(name)
+        coefficients = jax.grad(joint_of)(jnp.zeros((size, len(statistics))))
+        logits = coefficients @ statistics
+        most = logits.max(0)
+        odds = jnp.exp(logits - most)
+        total = odds.sum(0)
+        totals = odds @ (statistics / total).T
+        entropy = self.weights[name] @ (most + jnp.log(total)) - joint_of(totals)
+        near = sums_of(totals)
+        sums = {
+            entry: near[entry] if entry in near else factor.sums(moments, self.weights)
+            for entry, factor in self._factors.items()
+        }
+        return sums, entropy
+
+    def _statistics(self, name: str, factor: Any, moments: Moments) -> Array:
+        """What a factor totals for each value of a variable that takes part in it: (num, num_padded)."""
+        others = [parent for parent in factor.parents if parent != name]
+        kinds = product_of_shares(others, moments)
+        own = factor.entry == name
+        rows = self.weights[name][None] if own else factor.rows(moments, self.weights)
+        if kinds is None:
+            return rows
+        both: Array = (kinds[:, None, :] * rows).reshape(-1, rows.shape[-1])
+        return both
+
+    def _by_factor(self, name: str, factor: Any, totals: Array) -> Array:
+        r"""Totals for each value of a variable in the order of the factor: (\*configurations, num)."""
+        if factor.entry == name:
+            return jnp.moveaxis(totals.reshape(-1, *factor.configurations), 0, -1)
+        place = factor.parents.index(name)
+        others = [n for at, n in enumerate(factor.configurations) if at != place]
+        return jnp.moveaxis(totals.reshape(len(totals), *others, -1), 0, place)
 
     def moments(self, local: Moments) -> Moments:
         """Moments of all variables: those of the hidden ones, values of the others, 0 where unused."""
@@ -124,7 +207,7 @@ class Rows:
             hides = self._present[name] & ~self.observed[name]
             update = self._share if self._structure.is_discrete(name) else self._normal
             moments, part = update(expectations, moments, name, hides)
-            entropy = entropy + jnp.where(hides, part, 0.0).sum()
+            entropy = entropy + hides.astype(float) @ part
         held = Moments(
             shares={name: moments.shares[name] for name in local.shares},
             means={name: moments.means[name] for name in local.means},
@@ -197,7 +280,9 @@ class Rows:
         total = odds.sum(0)
         share = odds / total
         entropy = jnp.log(total) - (share * below).sum(0)  # cheaper than a logarithm of each share
-        return moments.replaced(shares={name: jnp.where(hides, share, old)}), entropy
+        if self._batch.missing:
+            share, entropy = jnp.where(hides, share, old), jnp.where(hides, entropy, 0.0)
+        return moments.replaced(shares={name: share}), entropy
 
     def _normal(
         self, expectations: Mapping[str, Any], moments: Moments, name: str, hides: Array
@@ -219,14 +304,18 @@ class Rows:
 
     def _joint_of(self, name: str, expectations: Mapping[str, Any], moments: Moments) -> Array:
         """Expected log-density of the factors that a variable takes part in."""
-        owner = self._structure.owner[name]
-        entries = {owner.entry, *(child.entry for child in self._structure.children[name])}
         parts = [
             factor.log_density(expectations, factor.sums(moments, self.weights))
-            for entry, factor in self._factors.items()
-            if entry in entries
+            for factor in self._around(name).values()
         ]
-        return functools.reduce(jnp.add, parts)
+        joint: Array = functools.reduce(jnp.add, parts)
+        return joint
+
+    def _around(self, name: str) -> dict[str, Any]:
+        """Factors that a variable takes part in."""
+        owner = self._structure.owner[name]
+        entries = {owner.entry, *(child.entry for child in self._structure.children[name])}
+        return {entry: factor for entry, factor in self._factors.items() if entry in entries}
 
     def _with_descendants(self) -> dict[str, Array]:
         """By name, the rows in which a variable or something below it is observed."""

@@ -164,6 +164,8 @@ class AbstractNetwork(AbstractModel[Moments, NetworkSums]):
         self, expectations: Mapping[str, Any], batch: Batch, local: Moments
     ) -> tuple[Moments, NetworkSums]:
         rows = self._rows(batch)
+        if rows.collapses:
+            return local, NetworkSums(*rows.collapsed(expectations))
         local, moments, entropy = rows.sweep(expectations, local)
         return local, NetworkSums(rows.sums(moments), entropy)
 

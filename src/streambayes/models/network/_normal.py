@@ -18,7 +18,7 @@ from streambayes.families import (
     StudentMarginal,
 )
 from streambayes.models._base import Section
-from streambayes.models.network._factor import AbstractFactor, Moments, Units, select
+from streambayes.models.network._factor import AbstractTotals, Moments, Units, select
 
 __all__ = ["NormalFactor"]
 
@@ -32,7 +32,7 @@ class NormalSums(NamedTuple):
 
 
 @final
-class NormalFactor(AbstractFactor):
+class NormalFactor(AbstractTotals):
     r"""$x \mid c \sim N(\mu_c, 1 / \tau_c)$, $(\mu_c, \tau_c) \sim \mathrm{NormalGamma}(1, 1, 0, 1)$."""
 
     def prior(self) -> dict[str, AbstractFamily]:
@@ -42,12 +42,20 @@ class NormalFactor(AbstractFactor):
     def labels(self) -> dict[str, np.ndarray]:
         return {self.entry: self.text("{}")}
 
-    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> NormalSums:
-        present = self.stacked(weights)
+    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> Array:
         means, squares = self.stacked(moments.means), self.stacked(moments.squares)
-        rows = jnp.stack([present, present * means, present * squares])
-        found = self.by_configuration(rows, moments)
-        return NormalSums(*(found[..., part, :].reshape(self.shape) for part in range(3)))
+        first = weights[self.names[0]]
+        # a row counts once where it counts for all names
+        together = all(weights[name] is first for name in self.names)
+        present = first[None] if together else self.stacked(weights)
+        return jnp.concatenate([present * means, present * squares, present])
+
+    def packed(self, totals: Array) -> NormalSums:
+        size = len(self.names)
+        wide = (*self.configurations, size)
+        total, squares, num_rows = jnp.split(totals, [size, 2 * size], axis=-1)
+        num_rows = jnp.broadcast_to(num_rows, wide)
+        return NormalSums(*(part.reshape(self.shape) for part in (num_rows, total, squares)))
 
     def log_density(self, expectations: Mapping[str, Any], sums: NormalSums) -> Array:
         precision_mean, precision_mean_square, precision, log_precision = expectations[self.entry]

@@ -21,7 +21,7 @@ from streambayes.families import (
     NegativeBinomial,
 )
 from streambayes.models._base import Section
-from streambayes.models.network._factor import AbstractFactor, Moments, Units, select
+from streambayes.models.network._factor import AbstractTotals, Moments, Units, select
 
 __all__ = ["ExponentialFactor", "PoissonFactor"]
 
@@ -34,7 +34,7 @@ class RateSums(NamedTuple):
     constant: Array
 
 
-class AbstractRate(AbstractFactor):
+class AbstractRate(AbstractTotals):
     r"""One rate $r \sim \mathrm{Gamma}(1, 1)$ for each variable and configuration."""
 
     @abc.abstractmethod
@@ -58,13 +58,14 @@ class AbstractRate(AbstractFactor):
         return {self.entry: self.text("{}")}
 
     @final
-    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> RateSums:
+    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> Array:
         values, present = self.stacked(moments.means), self.stacked(weights)
-        total, rows = (
-            self.by_configuration(each, moments).reshape(self.shape)
-            for each in (present * values, present)
-        )
-        return RateSums(rows, total, (present * self.log_base(values)).sum())
+        return jnp.concatenate([present, present * values, present * self.log_base(values)])
+
+    @final
+    def packed(self, totals: Array) -> RateSums:
+        rows, total, base = jnp.split(totals, 3, axis=-1)
+        return RateSums(rows.reshape(self.shape), total.reshape(self.shape), base.sum())
 
     @final
     def counts(self, sums: RateSums) -> dict[str, Array]:
