@@ -246,8 +246,9 @@ stepper = functools.cache(Stepper)
 
 def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> tuple[Any, Any]:
     """Hidden variables of rows at their optimum for fixed parameters, and the sums there."""
-    local, summary = model.row_pass(expectations, batch, model.init_local(batch))
-    if not model.has_hidden(batch) or not jax.tree.leaves(local):  # nothing that a pass starts from
+    start = model.init_local(batch)
+    local, summary = model.row_pass(expectations, batch, start)
+    if not model.has_hidden(batch) or local is start:  # a pass needs nothing of the last one
         return local, summary
     joint = model.expected_log_joint(expectations, summary)
 

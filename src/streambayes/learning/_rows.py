@@ -52,7 +52,8 @@ def pass_rows(
         total, local = at
         rows, mine = jax.tree.map(lambda leaf: leaf[number], (batch, local))
         new, summary = model.row_pass(expectations, rows, mine)
-        local = jax.tree.map(lambda leaf, block: leaf.at[number].set(block), local, new)
+        if new is not mine:
+            local = jax.tree.map(lambda leaf, block: leaf.at[number].set(block), local, new)
         return jax.tree.map(jnp.add, total, summary), local
 
     blank = blank_summary(model, expectations, batch, local)

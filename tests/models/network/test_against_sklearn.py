@@ -14,6 +14,7 @@ import streambayes as sb
 from streambayes._core.precision import float64_scope
 from streambayes.forgetting import Clock
 from streambayes.learning import sweep
+from streambayes.models.network._factor import Moments
 from streambayes.testing._climb import internal_rows
 
 NUM_COMPONENTS = 3
@@ -105,7 +106,7 @@ def compare(learner, rows, mixture, read):
             shares = np.exp(log_resp)
             occurrences = summary.factors["component"].occurrences
             np.testing.assert_allclose(occurrences, shares.sum(0), rtol=1e-10)
-            if held.shares:  # diagonal mixtures sum them out
+            if isinstance(held, Moments):  # diagonal mixtures sum them out
                 mine = np.asarray(held.shares["component"])[:, : len(rows)].T
                 np.testing.assert_allclose(mine, shares, rtol=0, atol=1e-10)
             bounds.append((float(bound), mixture._compute_lower_bound(log_resp, log_norm)))

@@ -24,6 +24,8 @@ from streambayes.models.network._vector import VectorFactor
 
 __all__ = ["Rows", "hidden_names", "hidden_vectors"]
 
+_NOTHING = Moments(shares={}, means={}, squares={}, vectors={})
+
 
 def hidden_names(structure: Structure, batch: Batch) -> tuple[str, ...]:
     """Variables that some row hides and that bear on others: latent ones, and missing parents."""
@@ -73,14 +75,9 @@ class Rows:
             self.weights = dict.fromkeys(self._present, batch.mask.astype(float))
 
     def init_local(self) -> Moments:
-        """Hidden variables before anything is known: equal shares, mean 0 and variance 1.
-
-        None where ``collapses``: the update of the only one needs no former value.
-        """
+        """Hidden variables before anything is known: equal shares, mean 0 and variance 1."""
         structure, num_rows = self._structure, self._batch.values.shape[1]
         discrete = [name for name in self.hidden if structure.is_discrete(name)]
-        if self.collapses:
-            discrete = []
         others = [name for name in self.hidden if not structure.is_discrete(name)]
         shares = {}
         for name in discrete:
@@ -105,7 +102,17 @@ class Rows:
             and all(isinstance(factor, AbstractTotals) for factor in self._around(name).values())
         )
 
-    def collapsed(self, expectations: Mapping[str, Any]) -> tuple[dict[str, Any], Array]:
+    def statistics(self) -> Array:
+        """All that the factors around the only hidden variable total of a row: (num, num_padded)."""
+        (name,) = self.hidden
+        moments = self.moments(_NOTHING)
+        return jnp.concatenate(
+            [self._statistics(name, factor, moments) for factor in self._around(name).values()]
+        )
+
+    def collapsed(
+        self, expectations: Mapping[str, Any], statistics: Array
+    ) -> tuple[dict[str, Any], Array]:
         r"""Sums over rows with the only hidden variable at its optimum, and its entropy.
 
         With all statistics of a row i in one vector $t_i$, the log-odds of value k are linear, $g_k t_i$. Its
@@ -113,11 +120,10 @@ class Rows:
         gives the same totals. The entropy is $\sum_i \ln \sum_k \exp(g_k t_i)$ less the expected log-density.
         """
         (name,) = self.hidden
-        moments = self.moments(self.init_local())
+        moments = self.moments(_NOTHING)
         around = self._around(name)
-        parts = [self._statistics(name, factor, moments) for factor in around.values()]
-        statistics = jnp.concatenate(parts)
-        ends = np.cumsum([len(part) for part in parts])[:-1]
+        sizes = [len(self._statistics(name, factor, moments)) for factor in around.values()]
+        ends = np.cumsum(sizes)[:-1]
 
         def sums_of(totals: Array) -> dict[str, Any]:
             return {
@@ -170,9 +176,6 @@ class Rows:
     def moments(self, local: Moments) -> Moments:
         """Moments of all variables: those of the hidden ones, values of the others, 0 where unused."""
         shares, means, squares = dict(local.shares), dict(local.means), dict(local.squares)
-        for name in self.hidden:
-            if self._structure.is_discrete(name) and name not in shares:
-                shares[name] = jnp.zeros((self._structure.num_values(name), len(self._batch.mask)))
         for name, place in ((name, place) for place, name in enumerate(self._batch.columns)):
             there = self.observed[name]
             values = jnp.where(there, self._batch.values[place], 0.0)

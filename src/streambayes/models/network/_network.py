@@ -57,7 +57,7 @@ class NetworkSums(NamedTuple):
     entropy: Array
 
 
-class AbstractNetwork(AbstractModel[Moments, NetworkSums]):
+class AbstractNetwork(AbstractModel[Moments | Array, NetworkSums]):
     """A model that is a network: its ``variables`` say all there is to say."""
 
     @property
@@ -156,16 +156,17 @@ class AbstractNetwork(AbstractModel[Moments, NetworkSums]):
         return _ROWS_A_VALUE * max(sizes, default=0)
 
     @final
-    def init_local(self, batch: Batch) -> Moments:
-        return self._rows(batch).init_local()
+    def init_local(self, batch: Batch) -> Moments | Array:
+        rows = self._rows(batch)
+        return rows.statistics() if rows.collapses else rows.init_local()
 
     @final
     def row_pass(
-        self, expectations: Mapping[str, Any], batch: Batch, local: Moments
-    ) -> tuple[Moments, NetworkSums]:
+        self, expectations: Mapping[str, Any], batch: Batch, local: Moments | Array
+    ) -> tuple[Moments | Array, NetworkSums]:
         rows = self._rows(batch)
-        if rows.collapses:
-            return local, NetworkSums(*rows.collapsed(expectations))
+        if not isinstance(local, Moments):
+            return local, NetworkSums(*rows.collapsed(expectations, local))
         local, moments, entropy = rows.sweep(expectations, local)
         return local, NetworkSums(rows.sums(moments), entropy)
 
@@ -188,12 +189,12 @@ class AbstractNetwork(AbstractModel[Moments, NetworkSums]):
         return "exact" if is_closed(self.structure, batch) else "importance"
 
     @final
-    def log_predictive(self, belief: AbstractBelief, batch: Batch, local: Moments) -> Array:
+    def log_predictive(self, belief: AbstractBelief, batch: Batch, local: Moments | Array) -> Array:
         return self._predictor(belief, batch, local).log_density()
 
     @final
     def conditional(
-        self, belief: AbstractBelief, batch: Batch, local: Moments, name: str
+        self, belief: AbstractBelief, batch: Batch, local: Moments | Array, name: str
     ) -> Array | AbstractMarginal:
         return self._predictor(belief, batch, local, name).conditional()
 
@@ -238,9 +239,15 @@ class AbstractNetwork(AbstractModel[Moments, NetworkSums]):
         return Rows(self.structure, self.factors, batch)
 
     def _predictor(
-        self, belief: AbstractBelief, batch: Batch, local: Moments, target: str | None = None
+        self,
+        belief: AbstractBelief,
+        batch: Batch,
+        local: Moments | Array,
+        target: str | None = None,
     ) -> Predictor:
         rows = self._rows(batch)
+        if not isinstance(local, Moments):
+            local = rows.init_local()
         return Predictor(self.structure, self.factors, belief, batch, rows, local, target)
 
     def _factor_of(self, entry: str) -> AbstractFactor:
