@@ -30,6 +30,7 @@ format: .venv/installed
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/step_latency.py
+	$(BIN)/python benchmarks/cold_start.py
 
 clean:
 	rm -rf .venv build
