@@ -41,6 +41,8 @@ def test_what_is_printed(tmp_path, monkeypatch):
         "table.csv",
     ):
         assert text in result.output
+    assert "±" not in result.output
+    assert "Prequential" not in result.output
     assert run(*arguments, "--quiet").output == ""
 
 

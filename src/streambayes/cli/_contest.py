@@ -33,12 +33,7 @@ def show_contest(reproduce: Callable[[Advance], Report], *, quiet: bool) -> None
 def _print(console: Console, found: Report) -> None:
     console.print(f"[bold]{escape(found.title)}[/bold]", highlight=False)
     console.print(_scores(found))
-    console.print(
-        "Log-likelihood in nats per row, higher is better, ± its spread over starts. TMLL: rows of a "
-        "batch that were held out, after learning the batch. Prequential: a whole batch, before "
-        "learning it.",
-        highlight=False,
-    )
+    console.print(_legend(found), highlight=False)
     console.print(
         "\n[bold]Differences[/bold], with intervals of 95 % over resampled batches and starts"
     )
@@ -56,6 +51,21 @@ def _print(console: Console, found: Report) -> None:
         console.print(f"  {file}", highlight=False, soft_wrap=True, markup=False)
 
 
+def _legend(found: Report) -> str:
+    spread = ", ± its spread over starts" if _num_starts(found) > 1 else ""
+    text = (
+        f"Log-likelihood in nats per row, higher is better{spread}. TMLL: rows of a batch that were held "
+        "out, after learning the batch."
+    )
+    if "prequential" in found.contest.scores:
+        text += " Prequential: a whole batch, before learning it."
+    return text
+
+
+def _num_starts(found: Report) -> int:
+    return len(next(iter(found.contest.runs.values())))
+
+
 def _scores(found: Report) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", no_wrap=True)
@@ -65,7 +75,7 @@ def _scores(found: Report) -> Table:
     for name in (*columns, *published, "seconds"):
         table.add_column(_HEADS.get(name, name.replace("_", ", ")), justify="right")
     best = {name: max(row[name] for row in learned) for name in columns}
-    starts = len(next(iter(found.contest.runs.values())))
+    starts = _num_starts(found)
     for row in learned:
         cells = []
         for name in columns:
