@@ -148,6 +148,9 @@ def test_what_cannot_be_learned_leaves_its_stream_alone():
     assert "1 failed" in repr(info)
     assert_same(after["a"], states["a"])
     assert float(after["b"].last_time) == 3.0
+    alone, _ = learner.step(states["a"], first["a"])
+    again, _ = together.step(after, first)
+    assert_same(again["a"], alone)
 
 
 def test_streams_come_and_go(learner, tmp_path):

@@ -313,23 +313,22 @@ class ManyLearner:
         stacked = _waited(states.stacked, reports, places)
         busy = np.flatnonzero(reports.sizes > 0)
         stacked, events = self._prepared(stacked, reports, places, busy)
-        facts = np.zeros((len(places), 0))
+        facts: dict[int, np.ndarray] = {}
         for members, batch in self._groups(reports, busy):
             stacked, found = self._learn(stacked, batch, places[members])
-            facts = np.resize(facts, (len(places), found.shape[1])) if not facts.size else facts
-            facts[members] = found
+            facts.update(zip(members.tolist(), found, strict=True))
         info = ManyInfo(
             self.learner,
             [reports.names[number] for number in busy],
             reports.sizes[busy],
-            facts[busy],
+            np.array([facts[number] for number in busy.tolist()]),
             {place: events[n] for place, n in enumerate(busy.tolist()) if n in events},
         )
         failed = [states.place(name) for name in info.failed]
         if failed:
             with float64_scope():
                 before = self._take(states.stacked, np.array(failed))
-                stacked = self._put(stacked, np.array(failed), before)
+                stacked = to_host(self._put(stacked, np.array(failed), before))
         return states.with_stacked(stacked), info
 
     def _learn(
@@ -368,8 +367,11 @@ class ManyLearner:
         odd: np.ndarray = np.logical_not(stacked.scale.frozen).any(1)
         needed = self.learner.model.rows_to_start
         if needed:
-            at_prior = self._at_prior(stacked)
-            odd |= (stacked.rows_seen < needed) & ((stacked.num_batches > 0) | at_prior)
+            few = stacked.rows_seen < needed
+            fresh = few & (stacked.num_batches == 0)
+            odd |= few & ~fresh
+            if fresh.any():
+                odd |= fresh & self._at_prior(stacked)
         events: dict[int, tuple[str, ...]] = {}
         changed: dict[int, LearnerState] = {}
         for number in busy[odd[places[busy]]].tolist():
@@ -430,8 +432,7 @@ class ManyLearner:
             inside = np.arange(width) < sizes[:, None]
             cells = np.where(inside, reports.starts[members][:, None] + np.arange(width), 0)
             values = np.zeros((bucket_size(len(members)), len(self._columns), width))
-            values[: len(members)] = reports.values[:, cells].swapaxes(0, 1)
-            values[: len(members)] *= inside[:, None, :]
+            values[: len(members)] = np.where(inside, reports.values[:, cells], 0.0).swapaxes(0, 1)
             num_rows = np.zeros(len(values), np.int64)
             num_rows[: len(members)] = sizes
             names = tuple(column.name for column in self._columns)
@@ -471,16 +472,16 @@ class ManyLearner:
             message = f"many: there is no column {by!r}; the table has {sorted(map(str, columns))}"
             raise ValueError(message)
         streams = np.asarray(columns.pop(by))
-        unnamed = [row for row, name in enumerate(streams.tolist()) if name is None or name != name]  # noqa: PLR0124
-        if unnamed:
-            message = f"many: column {by!r}, row {unnamed[0]}: the name of the stream is missing"
-            raise ValueError(message)
         values = read_rows(self.learner.model, self._columns, columns)
         if len(streams) != values.shape[1]:
             message = f"many: column {by!r} has {len(streams)} values for {values.shape[1]} rows"
             raise ValueError(message)
         starts = np.concatenate([[0], 1 + np.flatnonzero(streams[1:] != streams[:-1])]).astype(int)
         names = streams[starts].tolist() if len(streams) else []
+        for row, name in zip(starts, names, strict=False):
+            if name is None or name != name:  # noqa: PLR0124  # NaN
+                message = f"many: column {by!r}, row {row}: the name of the stream is missing"
+                raise ValueError(message)
         if len(set(names)) < len(names):  # rows of a stream do not lie together
             kinds, codes = np.unique(streams, return_inverse=True)
             order = np.argsort(codes, kind="stable")
