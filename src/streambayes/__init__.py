@@ -1,6 +1,7 @@
 """Bayesian models of data streams that know what to forget."""
 
 from streambayes import datasets, families, forgetting, metrics, models
+from streambayes._core.kernel import gpu_kernel
 from streambayes._core.outcome import Outcome
 from streambayes._core.program import compile_cache
 from streambayes._core.pytree import definition, pytree
@@ -83,6 +84,7 @@ __all__ = [
     "definition",
     "families",
     "forgetting",
+    "gpu_kernel",
     "load",
     "many",
     "metrics",

@@ -73,3 +73,50 @@ def test_large_batches_are_scored_and_predicted_as_small_ones():
         np.concatenate([learner.predict(state, piece, "y").upper for piece in pieces]),
         rtol=1e-10,
     )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_of_float32_are_summed_in_float64(name):
+    model, draw = MODELS[name]
+    columns = {
+        column.name: values
+        if column.categories
+        else np.asarray(values, np.float32)  # categories are positions, whatever they are
+        for column, values in (
+            (column, draw(np.random.default_rng(5), SIZE)[column.name]) for column in model.columns
+        )
+    }
+    rows = read_rows(model, model.columns, columns)
+    with float64_scope():
+        expectations = sb.families.Point(sb.families.Blocks.of_prior(model.prior())).expectations()
+
+        @jax.jit
+        def passed(batch):
+            batch = _rows.cut_batch(batch)
+            return _rows.pass_rows(model, expectations, batch, _rows.init_local(model, batch))[1]
+
+        exact = passed(pad(rows, model.columns))
+        batch = pad(rows.astype(np.float32), model.columns, as_given=True)
+        assert batch.values.dtype == np.float32
+        for mine, theirs in zip(
+            jax.tree.leaves(passed(batch)), jax.tree.leaves(exact), strict=True
+        ):
+            assert mine.dtype == np.float64
+            # the data are the same numbers; squares kept for later sweeps are rounded once
+            np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-4)
+
+
+def test_a_learner_keeps_float32():
+    rng = np.random.default_rng(0)
+    single = {name: (1000 + rng.normal(size=5000)).astype(np.float32) for name in "xy"}
+    double = {name: column.astype(float) for name, column in single.items()}
+    learner = sb.StreamLearner(sb.models.GaussianMixture(["x", "y"], 2), sb.HPP(), max_sweeps=20)
+    assert read_rows(learner.model, learner.model.columns, single).dtype == np.float32
+    state = learner.init(single)
+    mine, mine_info = learner.step(state, single)
+    theirs, their_info = learner.step(learner.init(double), double)
+    assert mine_info.bound == pytest.approx(their_info.bound, rel=1e-9)
+    assert [row.mean for row in mine.summary().rows] == pytest.approx(
+        [row.mean for row in theirs.summary().rows], rel=1e-6
+    )
+    assert learner.score(mine, single).predictive == learner.score(mine, double).predictive

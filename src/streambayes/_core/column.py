@@ -33,7 +33,7 @@ class Column:
         return self.kind in (CONTINUOUS, POSITIVE)
 
     def encode(self, values: Any) -> np.ndarray:
-        """Float64 numbers, categories as positions, NaN for missing cells.
+        """Numbers, categories as positions, NaN for missing cells: float32 if they are, else float64.
 
         NaN, None and masked cells are missing; ``ValueError`` names column, row and value of others
         that do not fit.
@@ -65,7 +65,8 @@ class Column:
     def _numbers(self, array: np.ndarray, masked: np.ndarray | None) -> np.ndarray:
         if array.dtype.kind not in "biuf":
             array = self._from_objects(array)
-        numbers = array.astype(np.float64, copy=masked is not None)
+        kind = np.float32 if array.dtype == np.float32 else np.float64
+        numbers = array.astype(kind, copy=masked is not None)
         if masked is not None:
             numbers[masked] = np.nan
         if self.kind == BINARY:

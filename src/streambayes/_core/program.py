@@ -46,13 +46,17 @@ class Program:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         batches = [arg for arg in args if isinstance(arg, Batch)]
-        key = (*((b.values.shape, b.missing) for b in batches), *kwargs.values())
+        key = (*(_kind(batch) for batch in batches), *kwargs.values())
         if key in self._known:
             return self._run(*args, **kwargs)
         with _kept():
             found = self._run(*args, **kwargs)
         self._known.add(key)
         return found
+
+
+def _kind(batch: Batch) -> tuple[Any, ...]:
+    return batch.values.shape, batch.values.dtype, batch.missing, batch.fused
 
 
 def compile_cache(folder: str | Path | bool = True) -> Path | None:

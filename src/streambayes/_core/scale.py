@@ -46,7 +46,7 @@ class Scale:
             return self
         shift, factor = np.array(self.shift), np.array(self.factor)
         for place in np.flatnonzero(varies):
-            known = values[place][~np.isnan(values[place])]
+            known = values[place][~np.isnan(values[place])].astype(np.float64)
             # scaled by the largest entry first, so that squares of 1e200 do not overflow
             size = np.abs(known).max()
             unit = known / size

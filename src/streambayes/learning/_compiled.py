@@ -1,5 +1,6 @@
 """The compiled functions of a model and of a policy; equal settings share them."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping
@@ -217,7 +218,7 @@ class Stepper:
 
         def one(carry: tuple[Any, Any, Array], piece: tuple[Array, Array]) -> Any:
             memory, belief, seen = carry
-            part = Batch(piece[0], piece[1], batch.columns, batch.missing)
+            part = dataclasses.replace(batch, values=piece[0], num_rows=piece[1])
             rows = self._model.num_observations(part)
             # the batch's time passes at its first minibatch
             elapsed = jnp.where(seen > clock.rows_seen, 0.0, clock.elapsed)
@@ -267,6 +268,7 @@ def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -
 
 def standardised(batch: Batch, shift: Array, factor: Array) -> tuple[Batch, Array]:
     """The batch in internal units, and what the change of units adds to each row's log density."""
-    changed = batch.with_values((batch.values - shift[:, None]) / factor[:, None])
+    values = (batch.values - shift[:, None]) / factor[:, None]
+    changed = batch.with_values(values.astype(batch.values.dtype))
     logs = jnp.log(factor)[:, None]
     return changed, -jnp.where(batch.observed, logs, 0.0).sum(0)

@@ -8,6 +8,7 @@ import numpy as np
 
 from streambayes._core.batch import Batch
 from streambayes._core.column import Column
+from streambayes._core.kernel import kernel_is_on
 from streambayes._core.pytree import pytree
 from streambayes.models import AbstractModel
 
@@ -82,7 +83,7 @@ def read_rows(
 ) -> np.ndarray:
     """The model's columns, checked, shape (num_columns, num_rows); errors name column and row.
 
-    Missing cells are NaN; the column ``unknown`` is all missing, whether the data has it or not.
+    They are of float64, or of float32 if all columns are. Missing cells are NaN; the column ``unknown`` is all missing, whether the data has it or not.
     """
     names = [column.name for column in wanted if column.name != unknown]
     columns = table(data, names)
@@ -112,15 +113,21 @@ def pad(
     multiple: int = 1,
     missing: tuple[str, ...] | None = None,
     hidden: frozenset[str] = frozenset(),
+    *,
+    as_given: bool = False,
 ) -> Batch:
-    """Rows padded with zeros to their bucket, so that near sizes share a compilation.
+    """Rows padded with zeros to their bucket, so that near sizes share a compilation; in float64.
 
     Unless ``missing`` names the columns with missing cells, more may be named, so that batches with
     other patterns share a compilation too: all that cost nothing; and of those in ``hidden``, whose
     missing cells are hidden variables, all in a small batch, where patterns change by chance.
+
+    ``as_given`` leaves float32 as it is, for a pass over rows that sums in float64, and lets the model
+    use its kernel if it has one.
     """
     num_columns, num_rows = rows.shape
-    values = np.zeros((num_columns, padded_size(num_rows, multiple)))
+    size = padded_size(num_rows, multiple)
+    values = np.zeros((num_columns, size), rows.dtype if as_given else np.float64)
     values[:, :num_rows] = rows
     if missing is None:
         missing = missing_columns(np.isnan(rows).any(1), columns, hidden, num_rows)
@@ -129,6 +136,7 @@ def pad(
         num_rows=np.int64(num_rows),  # type: ignore[arg-type]
         columns=tuple(column.name for column in columns),
         missing=missing,
+        fused=as_given and kernel_is_on(),
     )
 
 

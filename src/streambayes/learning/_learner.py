@@ -1,5 +1,6 @@
 """StreamLearner: a model and a policy, applied to one batch after another."""
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, final
@@ -174,7 +175,7 @@ class StreamLearner:
                 state.belief,
                 state.prior,
                 *_units(state.scale),
-                self._pad(rows),
+                self._pad(rows, as_given=True),
                 state.rows_seen,
                 np.float64(elapsed),
             )
@@ -205,8 +206,7 @@ class StreamLearner:
             batch = self._pad(rows)
             bound, predictive = self._scorer.score(state.belief, *_units(state.scale), batch)
         missing = lacking_columns(rows, self._columns)
-        exactly = Batch(batch.values, batch.num_rows, batch.columns, missing)
-        method = self.model.predictive_method(exactly)
+        method = self.model.predictive_method(dataclasses.replace(batch, missing=missing))
         return Score(float(bound) / num_rows, float(predictive) / num_rows, num_rows, method)
 
     def log_predictive(self, state: LearnerState, batch: Any) -> np.ndarray:
@@ -388,9 +388,10 @@ class StreamLearner:
     def __repr__(self) -> str:
         return f"StreamLearner({self.model!r}, {self.forgetting!r})"
 
-    def _pad(self, rows: np.ndarray) -> Batch:
+    def _pad(self, rows: np.ndarray, *, as_given: bool = False) -> Batch:
         multiple = self.forgetting.minibatch_size or 1
-        return pad(rows, self._columns, multiple, hidden=self.model.hidden_if_missing)
+        hidden = self.model.hidden_if_missing
+        return pad(rows, self._columns, multiple, hidden=hidden, as_given=as_given)
 
     def _internal(
         self, given: Mapping[str, AbstractFamily], scale: Scale, default: Blocks

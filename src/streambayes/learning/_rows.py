@@ -1,5 +1,6 @@
 """The pass over rows, in blocks that stay in the processor's cache."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,12 +21,12 @@ BLOCK = 1024
 def cut_batch(batch: Batch) -> Batch:
     """The batch in blocks on a leading axis, or as it is if one block holds it."""
     size = batch.values.shape[-1]
-    if size <= BLOCK or size % BLOCK or jax.default_backend() != "cpu":  # others have no such cache
-        return batch
+    if size <= BLOCK or size % BLOCK or batch.fused or jax.default_backend() != "cpu":
+        return batch  # others have no such cache
     num_blocks = size // BLOCK
     values = batch.values.reshape(-1, num_blocks, BLOCK).swapaxes(0, 1)
     num_rows = jnp.clip(batch.num_rows - BLOCK * jnp.arange(num_blocks), 0, BLOCK)
-    return Batch(values, num_rows, batch.columns, batch.missing)
+    return dataclasses.replace(batch, values=values, num_rows=num_rows)
 
 
 def init_local(model: Model, batch: Batch) -> Any:

@@ -1,5 +1,7 @@
 """One hidden discrete variable is summed out: the same as updating its shares and summing."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -71,3 +73,29 @@ def test_where_it_applies():
     full = sb.models.GaussianMixture(["x", "y"], 3, covariance="full")
     with float64_scope():
         assert not full._rows(pad(np.zeros((2, 20)), full.columns)).collapses
+
+
+@pytest.mark.parametrize("kind", ["mixture", "two normals and a column apart", "with counts"])
+def test_by_kernel(kind):
+    """Where powers of columns are all there is; elsewhere a batch that allows it changes nothing."""
+    net = {"mixture": mixture, "with counts": with_counts}.get(kind, sb.Network)()
+    if kind.startswith("two"):
+        net.normal("apart")
+        z = net.categorical("z", 3, latent=True)
+        net.normal("b", parents=[z])
+        net.normal(["c", "a"], parents=[z])
+    (batch,) = sb.datasets.make_drift(net, "none", num_batches=1, num_rows=700)
+    rows = read_rows(net, net.columns, batch).astype(np.float32)
+    with float64_scope():
+        plain = pad(rows, net.columns, as_given=True)
+        fused = dataclasses.replace(plain, fused=True)
+        start = net.start(jax.random.key(1), plain, Blocks.of_prior(net.prior()))
+        expectations = Point(start).expectations()
+        sums = jax.jit(lambda batch: net.row_pass(expectations, batch, net.init_local(batch))[1])
+        found, wanted = sums(fused), sums(plain)
+        assert (net.init_local(fused).shape[1] == 0) == (kind != "with counts")
+        bounds = [float(net.expected_log_joint(expectations, sums)) for sums in (found, wanted)]
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-6)
+    pairs = zip(jax.tree.leaves(found.factors), jax.tree.leaves(wanted.factors), strict=True)
+    for mine, theirs in pairs:
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-4)

@@ -265,6 +265,11 @@ class AbstractTotals(AbstractFactor):
     def rows(self, moments: Moments, weights: Mapping[str, Array]) -> Array:
         """What is totalled, whatever the configuration: shape (num_totals, num_padded)."""
 
+    @property
+    def powers(self) -> list[tuple[str | None, int]] | None:
+        """What ``rows`` totals as powers of columns, 0 or 1 or 2, where it is so with nothing missing."""
+        return None
+
     @abc.abstractmethod
     def packed(self, totals: Array) -> Any:
         r"""The sums, from totals of shape (\*configurations, num_totals)."""

@@ -11,6 +11,7 @@ from jax import Array
 
 from streambayes._core import linalg
 from streambayes._core.batch import Batch
+from streambayes._core.kernel import fits, mixture_totals
 from streambayes._core.numerics import HALF_LOG_TWO_PI
 from streambayes.models.network._factor import (
     AbstractFactor,
@@ -103,12 +104,48 @@ class Rows:
         )
 
     def statistics(self) -> Array:
-        """All that the factors around the only hidden variable total of a row: (num, num_padded)."""
+        """All that the factors around the only hidden variable total of a row: (num, num_padded).
+
+        None of any row for the kernel, which makes them of the columns.
+        """
         (name,) = self.hidden
         moments = self.moments(_NOTHING)
-        return jnp.concatenate(
+        found = jnp.concatenate(
             [self._statistics(name, factor, moments) for factor in self._around(name).values()]
         )
+        return found[:, :0] if self._powers else found.astype(self._batch.values.dtype)
+
+    @functools.cached_property
+    def _powers(self) -> list[tuple[str | None, int]] | None:
+        """The statistics as powers of columns, if the kernel is to be used."""
+        (name,) = self.hidden
+        found: list[tuple[str | None, int]] = []
+        for entry, factor in self._around(name).items():
+            powers = [(None, 0)] if entry == name else factor.powers
+            if powers is None or set(factor.parents) - {name}:
+                return None
+            found += powers
+        batch = self._batch
+        columns = {column for column, _ in found if column is not None}
+        size = self._structure.num_values(name)
+        useful = batch.fused and not batch.missing and fits(size, len(columns), batch.values)
+        return found if useful else None
+
+    def _by_kernel(
+        self, coefficients: Array, powers: Sequence[tuple[str | None, int]]
+    ) -> tuple[Array, Array]:
+        """Totals and log normalizers, summed over rows, as ``collapsed`` works them out."""
+        names = list(dict.fromkeys(column for column, _ in powers if column is not None))
+        order = np.zeros((len(powers), 1 + 2 * len(names)))
+        for row, (column, power) in enumerate(powers):
+            at = 0 if column is None else 1 + names.index(column) + (power - 1) * len(names)
+            order[row, at] = 1.0
+        batch = self._batch
+        places = [batch.columns.index(name) for name in names]
+        totals, log_total = mixture_totals(
+            coefficients @ order, batch.values, places, batch.num_rows
+        )
+        return totals @ order.T, log_total
 
     def collapsed(
         self, expectations: Mapping[str, Any], statistics: Array
@@ -141,12 +178,17 @@ class Rows:
 
         size = self._structure.num_values(name)
         coefficients = jax.grad(joint_of)(jnp.zeros((size, len(statistics))))
-        logits = coefficients @ statistics
-        most = logits.max(0)
-        odds = jnp.exp(logits - most)
-        total = odds.sum(0)
-        totals = odds @ (statistics / total).T
-        entropy = self.weights[name] @ (most + jnp.log(total)) - joint_of(totals)
+        if self._powers:
+            totals, log_total = self._by_kernel(coefficients, self._powers)
+        else:
+            statistics = statistics.astype(float)
+            logits = coefficients @ statistics
+            most = logits.max(0)
+            odds = jnp.exp(logits - most)
+            total = odds.sum(0)
+            totals = odds @ (statistics / total).T
+            log_total = self.weights[name] @ (most + jnp.log(total))
+        entropy = log_total - joint_of(totals)
         near = sums_of(totals)
         sums = {
             entry: near[entry] if entry in near else factor.sums(moments, self.weights)
@@ -176,9 +218,9 @@ class Rows:
     def moments(self, local: Moments) -> Moments:
         """Moments of all variables: those of the hidden ones, values of the others, 0 where unused."""
         shares, means, squares = dict(local.shares), dict(local.means), dict(local.squares)
-        for name, place in ((name, place) for place, name in enumerate(self._batch.columns)):
+        for name in self._batch.columns:
             there = self.observed[name]
-            values = jnp.where(there, self._batch.values[place], 0.0)
+            values = jnp.where(there, self._batch.column(name), 0.0)
             if self._structure.is_discrete(name):
                 kinds = jnp.arange(self._structure.num_values(name))[:, None]
                 seen = (there & (values == kinds)).astype(float)

@@ -50,6 +50,11 @@ class NormalFactor(AbstractTotals):
         present = first[None] if together else self.stacked(weights)
         return jnp.concatenate([present * means, present * squares, present])
 
+    @property
+    def powers(self) -> list[tuple[str | None, int]]:
+        firsts: list[tuple[str | None, int]] = [(name, 1) for name in self.names]
+        return [*firsts, *((name, 2) for name in self.names), (None, 0)]
+
     def packed(self, totals: Array) -> NormalSums:
         size = len(self.names)
         wide = (*self.configurations, size)

@@ -64,7 +64,7 @@ def _strata(structure: Structure, batch: Batch, name: str) -> list[Array]:
         place = batch.columns.index(other)
         there = batch.observed[place]
         kinds = range(structure.num_values(other))
-        split = [rows & there & (batch.values[place] == kind) for rows in strata for kind in kinds]
+        split = [rows & there & (batch.column(other) == kind) for rows in strata for kind in kinds]
         if other in batch.missing:  # rows without it wait for the first sweep, unless all are
             split += [rows & ~there.any() for rows in strata]
         if len(split) > _MAX_STRATA:
@@ -79,7 +79,7 @@ def _features(structure: Structure, batch: Batch, names: tuple[str, ...]) -> Arr
     for name in names:
         place = batch.columns.index(name)
         there = batch.observed[place]
-        values = jnp.where(there, batch.values[place], 0.0)
+        values = jnp.where(there, batch.column(name), 0.0)
         if structure.is_discrete(name):
             kinds = range(structure.num_values(name))
             rows.extend(jnp.where(there, values == kind, jnp.nan) for kind in kinds)

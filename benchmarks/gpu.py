@@ -1,0 +1,139 @@
+"""One sweep of a mixture over many rows on a GPU: the library's kernel, XLA's program, a plain copy.
+
+Rows are float32 and stay on the device. What both programs sum is compared with the same sweep in float64
+on the processor. Then the time of a sweep within `learner.step`, as the difference of steps of 55 and of 5
+sweeps. Needs JAX with CUDA.
+
+    python benchmarks/gpu.py [--rows 100000000] [--components 5] [--columns 2] [--output FILE]
+"""
+
+import argparse
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import streambayes as sb
+from streambayes._core.batch import Batch
+from streambayes._core.precision import float64_scope
+
+PIECE = 10_000_000
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000_000)
+    parser.add_argument("--components", type=int, default=5)
+    parser.add_argument("--columns", type=int, default=2)
+    parser.add_argument("--output", type=Path)
+    chosen = parser.parse_args()
+    names = [f"x{number}" for number in range(chosen.columns)]
+    model = sb.models.GaussianMixture(names, chosen.components)
+    rng = np.random.default_rng(0)
+    centres = rng.normal(0.0, 2.0, (chosen.columns, chosen.components)).astype(np.float32)
+    values = rng.standard_normal((chosen.columns, chosen.rows), np.float32)
+    values += centres[:, rng.integers(chosen.components, size=chosen.rows)]
+    found = {
+        "device": jax.devices()[0].device_kind,
+        "jax": jax.__version__,
+        "rows": chosen.rows,
+        "columns": chosen.columns,
+        "components": chosen.components,
+        **passes(model, values),
+        **steps(model, values),
+    }
+    print(json.dumps(found, indent=1))
+    if chosen.output:
+        chosen.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def passes(model: Any, values: np.ndarray) -> dict[str, float]:
+    """Milliseconds of a pass over the rows, and how far its sums are from those in float64."""
+    learner = sb.StreamLearner(model, sb.SVB(), scale=False)
+    names = [column.name for column in model.columns]
+    first = {name: column[:10_000] for name, column in zip(names, values, strict=True)}
+    belief = learner.step(learner.init(first), first)[0].belief
+
+    def sums(expectations: Any, batch: Batch) -> Any:
+        return model.row_pass(expectations, batch, model.init_local(batch))[1]
+
+    with float64_scope():
+        expectations = belief.expectations()
+        exact = in_float64(sums, expectations, values, names)
+        held = jax.device_put(values)
+        batch = Batch(held, jnp.asarray(held.shape[1]), tuple(names))
+        found = {"copy, ms": milliseconds(jax.jit(lambda x: x + 1.0), held)}
+        for name, fused in (("kernel", True), ("XLA", False)):
+            mine = dataclasses.replace(batch, fused=fused)
+            program = jax.jit(sums)
+            got = program(expectations, mine)
+            parts = (("statistics", lambda sums: sums.factors), ("entropy", lambda s: s.entropy))
+            for what, part in parts:
+                found[f"{name}, relative error of {what}"] = worst(part(got), part(exact))
+            found[f"{name}, ms"] = milliseconds(program, expectations, mine)
+        found["kernel, TB/s"] = values.nbytes / found["kernel, ms"] / 1e9
+    return found
+
+
+def worst(got: Any, wanted: Any) -> float:
+    """The largest relative difference."""
+    pairs = zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True)
+    return max(float(np.max(np.abs(np.asarray(a) - b) / np.abs(b))) for a, b in pairs)
+
+
+def in_float64(sums: Callable[..., Any], expectations: Any, values: np.ndarray, names: Any) -> Any:
+    """The same sums on the processor, piece by piece."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        expectations = jax.tree.map(np.asarray, expectations)
+        program = jax.jit(sums)
+        parts = []
+        for start in range(0, values.shape[1], PIECE):
+            piece = values[:, start : start + PIECE].astype(np.float64)
+            rows = np.int64(piece.shape[1])
+            parts.append(program(expectations, Batch(piece, rows, tuple(names))))  # type: ignore[arg-type]
+        return jax.tree.map(lambda *each: np.sum([np.asarray(one) for one in each], 0), *parts)
+
+
+def steps(model: Any, values: np.ndarray) -> dict[str, float]:
+    """Milliseconds of a sweep within a step, with the kernel and without."""
+    names = [column.name for column in model.columns]
+    batch = dict(zip(names, values, strict=True))
+    found = {}
+    for name, on in (("kernel", True), ("XLA", False)):
+        sb.gpu_kernel(on)
+        seconds = []
+        for sweeps in (5, 55):
+            learner = sb.StreamLearner(model, sb.SVB(), tolerance=0.0, max_sweeps=sweeps)
+            state = learner.init({key: column[:10_000] for key, column in batch.items()})
+            learner.step(state, batch)
+            start = time.perf_counter()
+            _, info = learner.step(state, batch)
+            seconds.append((time.perf_counter() - start, info.num_sweeps))
+        (short, few), (long, many) = seconds
+        found[f"sweep of a step, {name}, ms"] = 1e3 * (long - short) / max(many - few, 1)
+        found[f"step of {many} sweeps, {name}, s"] = long
+    return found
+
+
+def milliseconds(function: Callable[..., Any], *args: Any, calls: int = 20) -> float:
+    """The best of five means over some calls."""
+    jax.block_until_ready(function(*args))
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(calls):
+            result = function(*args)
+        jax.block_until_ready(result)
+        best = min(best, (time.perf_counter() - start) / calls)
+    return 1e3 * best
+
+
+if __name__ == "__main__":
+    main()
