@@ -28,9 +28,15 @@ format: .venv/installed
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: .venv/installed
-	$(BIN)/python benchmarks/step_latency.py
-	$(BIN)/python benchmarks/cold_start.py
+# beside peers, in an environment of its own; writes benchmarks/results.json, results.md and docs/figures/speed
+bench: .venv-bench/installed
+	.venv-bench/bin/python benchmarks/step_latency.py
+	.venv-bench/bin/python -m benchmarks.speed
+
+.venv-bench/installed: pyproject.toml requirements.lock benchmarks/requirements.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check --constraint requirements.lock --requirement benchmarks/requirements.txt --editable '.[all,data]'
+	touch $@
 
 clean:
 	rm -rf .venv build

@@ -66,7 +66,7 @@ class Column:
         if array.dtype.kind not in "biuf":
             array = self._from_objects(array)
         kind = np.float32 if array.dtype == np.float32 else np.float64
-        numbers = array.astype(kind, copy=masked is not None)
+        numbers: np.ndarray = array.astype(kind, copy=masked is not None)
         if masked is not None:
             numbers[masked] = np.nan
         if self.kind == BINARY:

@@ -92,7 +92,7 @@ def mixture_totals(
         functools.partial(
             _kernel, places=places, num_programs=num_programs, interpreted=interpreted
         ),
-        out_shape=jax.ShapeDtypeStruct((num_programs, width), jnp.float32),
+        out_shape=_single(num_programs, width),
         grid=(num_programs,),
         in_specs=[pl.no_block_spec] * 3,
         out_specs=pl.BlockSpec((1, width), lambda program: (program, 0)),
@@ -134,34 +134,38 @@ def _kernel(
     def odds_of(logits: list[Array]) -> tuple[Array, list[Array], Array]:
         most = functools.reduce(jnp.maximum, logits)
         odds = [exp2(each - most) for each in logits]
-        return most, odds, functools.reduce(jnp.add, odds)
+        total: Array = functools.reduce(jnp.add, odds)
+        return most, odds, total
 
-    def add(starts: list[Array], sums: tuple[Array, ...], *, whole: bool) -> tuple[Array, ...]:
+    def add(starts: list[Any], sums: tuple[Array, ...], *, whole: bool) -> tuple[Array, ...]:
         """The sums with the rows of some tiles."""
-        held, scale = list(sums), None
+        held = list(sums)
+        scale: Any = 1.0
         tiles = []
         for start in starts:  # all loads first, so that they overlap
-            here = None if whole else start + lanes < size
+            lanes_here = None if whole else start + lanes < size
             other = None if whole else 0.0
-            at = pl.ds(start, _LANES)
-            tiles.append([triton.load(values.at[c, at], mask=here, other=other) for c in columns])
-        for start, rows in zip(starts, tiles, strict=True):
-            most, odds, total = odds_of([_logit(rows, slope) for slope in slopes])
+            rows = pl.ds(start, _LANES)
+            tiles.append(
+                [triton.load(values.at[c, rows], mask=lanes_here, other=other) for c in columns]
+            )
+        for start, xs in zip(starts, tiles, strict=True):
+            most, odds, total = odds_of([_logit(xs, slope) for slope in slopes])
             share = reciprocal(total)
             if not whole:
                 here = start + lanes < size
                 share, most = jnp.where(here, share, 0.0), jnp.where(here, most, 0.0)
                 total = jnp.where(here, total, 1.0)
-            first = [x * share for x in rows]
-            statistics = [share, *first, *(t * x for t, x in zip(first, rows, strict=True))]
+            first = [x * share for x in xs]
+            statistics = [share, *first, *(t * x for t, x in zip(first, xs, strict=True))]
             for at, (each, statistic) in enumerate(itertools.product(odds, statistics)):
                 held[at] = each * statistic + held[at]
             held[-1] = held[-1] + most
-            scale = total if scale is None else scale * total
+            scale = scale * total
         held[-1] = held[-1] + log2(scale)
         return tuple(held)
 
-    def tile(number: Any) -> Array:
+    def tile(number: Any) -> Any:
         return (program + number * num_programs) * _LANES
 
     turns = size // (_LANES * num_programs * _TILES)
@@ -176,6 +180,10 @@ def _kernel(
         sums = add([tile(turns * _TILES + t)], sums, whole=False)
     for at, lane_sums in enumerate(sums):
         out[0, at] = jnp.sum(lane_sums)
+
+
+def _single(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)  # type: ignore[no-untyped-call]
 
 
 def _logit(rows: list[Array], slope: list[Array]) -> Array:
@@ -194,6 +202,6 @@ def _assembly(operation: str, x: Array) -> Array:
         args=[x],
         constraints="=f,f",
         pack=1,
-        result_shape_dtypes=[jax.ShapeDtypeStruct(x.shape, jnp.float32)],
+        result_shape_dtypes=[_single(*x.shape)],
     )[0]
     return found

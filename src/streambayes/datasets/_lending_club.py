@@ -181,7 +181,7 @@ def _number(name: str, text: str) -> float:
 def _from_parquet(path: Path) -> dict[str, np.ndarray]:
     """The same from a parquet file."""
     try:
-        import pyarrow as pa  # type: ignore[import-untyped]
+        import pyarrow as pa
         from pyarrow import parquet
     except ImportError:
         message = "lending_club: parquet files need the extra: pip install 'streambayes[data]'"

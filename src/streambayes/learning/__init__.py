@@ -1,7 +1,7 @@
 """Learning from a sequence of batches."""
 
 from streambayes._core.table import Table
-from streambayes.learning._intake import StreamBatch, bucket_size, table
+from streambayes.learning._intake import Pieces, StreamBatch, bucket_size, table
 from streambayes.learning._learner import Score, StepError, StreamLearner
 from streambayes.learning._many import ManyInfo, ManyLearner, ManyStates, many
 from streambayes.learning._prediction import Classification, Prediction
@@ -19,6 +19,7 @@ __all__ = [
     "ManyLearner",
     "ManyStates",
     "ParameterSummary",
+    "Pieces",
     "PosteriorSummary",
     "Prediction",
     "Run",

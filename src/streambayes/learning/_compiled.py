@@ -16,11 +16,11 @@ from streambayes._core.outcome import Outcome
 from streambayes._core.program import Program
 from streambayes.families import AbstractBelief, AbstractMarginal, Blocks
 from streambayes.forgetting import AbstractForgetting, Clock, Report
-from streambayes.learning._rows import map_rows
-from streambayes.learning._sweep import ascend
+from streambayes.learning._rows import cut_batch, init_local, map_rows, pass_rows
+from streambayes.learning._sweep import Ascender, Ascent, ascend
 from streambayes.models import AbstractModel
 
-__all__ = ["Facts", "Scorer", "Stepper", "scorer", "standardised", "stepper"]
+__all__ = ["Facts", "Piece", "Scorer", "Stepper", "scorer", "standardised", "stepper"]
 
 Model = AbstractModel[Any, Any]
 Policy = AbstractForgetting[Any, Any]
@@ -37,6 +37,14 @@ class Facts(NamedTuple):
     num_sweeps: Array
     num_rounds: Array
     outcome: Array
+
+
+class Piece(NamedTuple):
+    """What a piece of a batch adds up to."""
+
+    summary: Any
+    num_observations: Array
+    log_jacobian: Array
 
 
 @final
@@ -127,17 +135,22 @@ class Stepper:
 
     ``learn`` hands its facts over as one flat array, because each array that leaves the device costs
     as much as a small step; ``read_facts`` takes it apart. ``learn_many`` has a leading axis of streams
-    on everything.
+    on everything. A batch in pieces is learned by ``begin``, then turns of ``pass_piece`` for every piece
+    and ``turn``, then ``finish``.
     """
 
     def __init__(self, model: Model, policy: Policy, tolerance: float, max_sweeps: int) -> None:
-        self._model = model
+        self.model = model
         self._policy = policy
         self._tolerance = tolerance
         self._max_sweeps = max_sweeps
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
         self.learn = Program(self._learn)
         self.learn_many = Program(jax.vmap(self._learn))
+        self.pass_piece = Program(self._pass_piece)
+        self.begin = Program(self._begin, static_argnames=("hides",))
+        self.turn = Program(self._turn, static_argnames=("hides",))
+        self.finish = Program(self._finish, static_argnames=("hides",))
 
     def read_facts(self, flat: np.ndarray) -> Facts:
         """The facts that ``learn`` has returned as one array, or ``learn_many`` as an array of them."""
@@ -165,28 +178,39 @@ class Stepper:
         elapsed: Array,
     ) -> tuple[Any, Array]:
         batch, log_jacobian = standardised(batch, shift, factor)
-        rows = self._model.num_observations(batch)
+        rows = self.model.num_observations(batch)
         clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
-        learn = self._learn_whole if self._policy.minibatch_size is None else self._learn_pieces
+        learn = (
+            self._learn_whole if self._policy.minibatch_size is None else self._learn_minibatches
+        )
         memory, facts = learn(memory, belief, prior, batch, clock)
-        leaves, tree = jax.tree.flatten(facts._replace(bound=facts.bound + log_jacobian.sum()))
+        return memory, self._flat(facts, log_jacobian.sum())
+
+    def _flat(self, facts: Facts, log_jacobian: Array) -> Array:
+        leaves, tree = jax.tree.flatten(facts._replace(bound=facts.bound + log_jacobian))
         self._layout = tree, [leaf.shape for leaf in leaves]
-        return memory, jnp.concatenate([leaf.ravel().astype(float) for leaf in leaves])
+        return jnp.concatenate([leaf.ravel().astype(float) for leaf in leaves])
 
     def _learn_whole(
         self, memory: Any, belief: AbstractBelief, prior: Blocks, batch: Batch, clock: Clock
     ) -> tuple[Any, Facts]:
-        policy = self._policy
-        anchor = policy.open(memory, prior, clock)
+        anchor = self._policy.open(memory, prior, clock)
         at, settled = ascend(
-            self._model,
-            policy,
+            self.model,
+            self._policy,
             batch,
             anchor,
             belief,
-            tolerance=self._tolerance * jnp.maximum(clock.rows, 1.0),
+            tolerance=self._tolerance_of(clock),
             max_sweeps=self._max_sweeps,
         )
+        return self._closed(anchor, at, settled, clock)
+
+    def _tolerance_of(self, clock: Clock) -> Array:
+        return self._tolerance * jnp.maximum(clock.rows, 1.0)
+
+    def _closed(self, anchor: Any, at: Ascent, settled: Array, clock: Clock) -> tuple[Any, Facts]:
+        policy = self._policy
         memory, report = policy.close(at.anchor, at.belief, clock)
         posterior = at.belief.summary()
         outcome = jnp.where(settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
@@ -207,7 +231,7 @@ class Stepper:
         )
         return memory, facts
 
-    def _learn_pieces(
+    def _learn_minibatches(
         self, memory: Any, belief: AbstractBelief, prior: Blocks, batch: Batch, clock: Clock
     ) -> tuple[Any, Facts]:
         """One minibatch after another."""
@@ -219,7 +243,7 @@ class Stepper:
         def one(carry: tuple[Any, Any, Array], piece: tuple[Array, Array]) -> Any:
             memory, belief, seen = carry
             part = dataclasses.replace(batch, values=piece[0], num_rows=piece[1])
-            rows = self._model.num_observations(part)
+            rows = self.model.num_observations(part)
             # the batch's time passes at its first minibatch
             elapsed = jnp.where(seen > clock.rows_seen, 0.0, clock.elapsed)
             now = Clock(rows=rows, rows_seen=seen, elapsed=elapsed)
@@ -239,6 +263,45 @@ class Stepper:
             num_sweeps=jnp.where(num_rows > 0, each.num_sweeps, 0).sum(),
             outcome=jnp.where(num_rows > 0, each.outcome, Outcome.CONVERGED).max(),
         )
+
+    def _pass_piece(
+        self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch, local: Any
+    ) -> tuple[Any, Piece]:
+        """Sums over a piece of a batch, and its hidden variables if the next pass starts from them."""
+        batch, log_jacobian = standardised(batch, shift, factor)
+        rows = self.model.num_observations(batch)
+        cut = cut_batch(batch)
+        before = init_local(self.model, cut) if local is None else local
+        after, summary = pass_rows(self.model, belief.expectations(), cut, before)
+        return None if after is before else after, Piece(summary, rows, log_jacobian.sum())
+
+    def _climb(self, clock: Clock, *, hides: bool) -> Ascender:
+        return Ascender(
+            self.model,
+            self._policy,
+            hides=hides,
+            tolerance=self._tolerance_of(clock),
+            max_sweeps=self._max_sweeps,
+        )
+
+    def _begin(
+        self, memory: Any, belief: AbstractBelief, prior: Blocks, clock: Clock, hides: bool
+    ) -> tuple[Any, Ascent]:
+        anchor = self._policy.open(memory, prior, clock)
+        return anchor, self._climb(clock, hides=hides).begin(anchor, belief, None, None)
+
+    def _turn(self, at: Ascent, summary: Any, clock: Clock, hides: bool) -> tuple[Ascent, Array]:
+        """A turn of the loop, and whether it was the last one."""
+        climb = self._climb(clock, hides=hides)
+        at = climb.turn(at, None, summary)._replace(summary=None)
+        return at, climb.is_over(at)
+
+    def _finish(
+        self, anchor: Any, at: Ascent, clock: Clock, log_jacobian: Array, hides: bool
+    ) -> tuple[Any, Array]:
+        end, settled = self._climb(clock, hides=hides).end(at)
+        memory, facts = self._closed(anchor, end, settled, clock)
+        return memory, self._flat(facts, log_jacobian)
 
 
 scorer = functools.cache(Scorer)

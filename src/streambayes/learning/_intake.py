@@ -1,6 +1,7 @@
 """From what a user hands over as a batch to checked, padded rows."""
 
-from collections.abc import Mapping, Sequence
+import abc
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from streambayes._core.pytree import pytree
 from streambayes.models import AbstractModel
 
 __all__ = [
+    "Pieces",
     "StreamBatch",
     "bucket_size",
     "lacking_columns",
@@ -39,6 +41,21 @@ class StreamBatch:
     columns: dict[str, np.ndarray]
     label: str | None = None
     time: float | None = None
+
+
+class Pieces(abc.ABC):
+    """Tables in order, which can be read again and again: a stream of batches, or one batch in pieces."""
+
+    label: str | None = None
+    time: float | None = None
+
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """How many there are."""
+
+    @abc.abstractmethod
+    def __iter__(self) -> Iterator[StreamBatch]:
+        """The tables, from the first one on."""
 
 
 def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:

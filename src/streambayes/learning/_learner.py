@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, final
 
 import jax
@@ -16,7 +16,8 @@ from streambayes._core.scale import Scale
 from streambayes.families import AbstractFamily, Blocks
 from streambayes.forgetting import SVB, AbstractForgetting
 from streambayes.learning._compiled import Facts, scorer, stepper
-from streambayes.learning._intake import StreamBatch, lacking_columns, pad, read_rows
+from streambayes.learning._intake import Pieces, StreamBatch, lacking_columns, pad, read_rows
+from streambayes.learning._piecewise import learn_pieces
 from streambayes.learning._prediction import Classification, Prediction
 from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
 from streambayes.models import AbstractModel
@@ -29,6 +30,7 @@ Priors = Mapping[str, AbstractFamily] | AbstractFamily
 
 
 _FARTHEST = 1e100
+_ROWS_FOR_START = 100_000
 
 
 class StepError(ArithmeticError):
@@ -127,8 +129,11 @@ class StreamLearner:
         self._scorer = scorer(model)
 
     def init(self, first_batch: Any, *, seed: int = 0) -> LearnerState:
-        """The state before any batch: scale and start from ``first_batch``, which is not yet learned."""
-        rows = read_rows(self.model, self._columns, first_batch)
+        """The state before any batch: scale and start from ``first_batch``, which is not yet learned.
+
+        Of a batch in pieces with many rows, from some of them at equal distances.
+        """
+        rows = self._some_rows(first_batch)
         scale = self._scale.freeze(rows) if rows.shape[1] else self._scale
         with float64_scope():
             prior = self._internal(self._prior, scale, Blocks.of_prior(self.model.prior()))
@@ -157,28 +162,36 @@ class StreamLearner:
 
         Args:
             state: From ``init`` or an earlier step.
-            batch: A mapping of columns, a frame, an array, or a ``StreamBatch``.
+            batch: A mapping of columns, a frame, an array, or a ``StreamBatch``. What ``sb.batches`` returns
+                is taken as one batch in pieces, which need not fit into memory together: they are read
+                once for each sweep.
             time: The batch's time, a number on any clock; a ``StreamBatch`` brings its own.
         """
         self._check_state(state)
-        rows = read_rows(self.model, self._columns, batch)
-        if time is None and isinstance(batch, StreamBatch):
+        rows = self._first_rows(batch)
+        if isinstance(batch, Pieces) and self._is_unsettled(state):
+            rows = self._some_rows(batch)
+        if time is None and isinstance(batch, StreamBatch | Pieces):
             time = batch.time
         elapsed, last_time = _elapsed(state, time)
         if rows.shape[1] == 0:
             waiting = replaced(state, pending=np.float64(elapsed), last_time=last_time)
             return waiting, self._info_of_empty(state)
         state, events = self._adjusted(state, rows)
+        num_rows = rows.shape[1]
         with float64_scope():
-            memory, flat = self._stepper.learn(
-                state.memory,
-                state.belief,
-                state.prior,
-                *_units(state.scale),
-                self._pad(rows, as_given=True),
-                state.rows_seen,
-                np.float64(elapsed),
-            )
+            if isinstance(batch, Pieces):
+                memory, flat, num_rows = self._learn_pieces(state, batch, elapsed)
+            else:
+                memory, flat = self._stepper.learn(
+                    state.memory,
+                    state.belief,
+                    state.prior,
+                    *_units(state.scale),
+                    self._pad(rows, as_given=True),
+                    state.rows_seen,
+                    np.float64(elapsed),
+                )
             facts = self._stepper.read_facts(np.asarray(flat))
         outcome = Outcome(int(facts.outcome))
         if outcome.failed:
@@ -192,11 +205,13 @@ class StreamLearner:
             pending=np.float64(0.0),
             last_time=last_time,
         )
-        return after, self._info(facts, rows.shape[1], outcome, events)
+        return after, self._info(facts, num_rows, outcome, events)
 
     def score(self, state: LearnerState, batch: Any) -> Score:
         """Mean log-likelihood of rows under the state, in both definitions; NaN if there are none."""
         self._check_state(state)
+        if isinstance(batch, Pieces):
+            return _pooled([self.score(state, piece) for piece in batch])
         rows = read_rows(self.model, self._columns, batch)
         self._check_distances(state, rows)
         num_rows = rows.shape[1]
@@ -319,8 +334,64 @@ class StreamLearner:
         order = np.argsort(np.concatenate(groups))
         return np.concatenate(parts)[order], max(methods)  # importance, if any
 
+    def _first_rows(self, batch: Any) -> np.ndarray:
+        """The rows of a batch, or of its first piece that has any."""
+        if not isinstance(batch, Pieces):
+            return read_rows(self.model, self._columns, batch)
+        rows = np.zeros((len(self._columns), 0))
+        for rows in self._rows_of(batch):
+            if rows.shape[1]:
+                break
+        return rows
+
+    def _some_rows(self, batch: Any) -> np.ndarray:
+        """The rows of a batch, or of its pieces; every second of those, every fourth, ... of very many."""
+        if not isinstance(batch, Pieces):
+            return read_rows(self.model, self._columns, batch)
+        held, stride, seen = np.zeros((len(self._columns), 0)), 1, 0
+        for rows in self._rows_of(batch):
+            held = np.concatenate([held, rows[:, -seen % stride :: stride]], axis=1)
+            seen += rows.shape[1]
+            while held.shape[1] > _ROWS_FOR_START:
+                held, stride = held[:, ::2], 2 * stride
+        return held
+
+    def _rows_of(self, pieces: Pieces) -> Iterator[np.ndarray]:
+        for number, piece in enumerate(pieces):
+            try:
+                rows = read_rows(self.model, self._columns, piece)
+            except (ValueError, TypeError) as error:
+                error.add_note(f"in piece {number} of the batch")
+                raise
+            yield rows
+
+    def _learn_pieces(
+        self, state: LearnerState, pieces: Pieces, elapsed: float
+    ) -> tuple[Any, Any, int]:
+        if self.forgetting.minibatch_size is not None:
+            message = (
+                f"{self.forgetting.name} learns minibatches of a batch one by one: give the pieces as "
+                "batches of their own"
+            )
+            raise ValueError(message)
+        sizes: list[int] = []
+
+        def read() -> Iterator[Batch]:
+            sizes.clear()
+            for rows in self._rows_of(pieces):
+                if rows.shape[1]:
+                    sizes.append(rows.shape[1])
+                    yield self._pad(rows, as_given=True)
+
+        memory, flat = learn_pieces(self._stepper, state, read, elapsed)
+        return memory, flat, sum(sizes)
+
     def _best_start(self, key: Any, rows: np.ndarray, prior: Blocks, scale: Scale) -> Blocks:
-        """The start whose sweeps over the rows reach the highest bound, of as many as asked for."""
+        """The start whose sweeps over the rows reach the highest bound, of as many as asked for.
+
+        Of many rows, some at equal distances serve.
+        """
+        rows = rows[:, :: -(-rows.shape[1] // _ROWS_FOR_START) or 1]
         batch, units = self._pad(rows), _units(scale)
         keys = [key, *jax.random.split(key, self.num_restarts - 1)]
         starts: list[Blocks] = [self._scorer.start(each, batch, prior, *units) for each in keys]
@@ -351,6 +422,10 @@ class StreamLearner:
             state, restarted = self._restart(state, rows)
             events += restarted
         return state, events
+
+    def _is_unsettled(self, state: LearnerState) -> bool:
+        """Whether rows may change units or starts."""
+        return not state.scale.frozen.all() or self._may_restart(state, units_are_new=False)
 
     def _may_restart(self, state: LearnerState, *, units_are_new: bool) -> bool:
         """Whether too little was seen to tell the values of latent variables apart."""
@@ -490,6 +565,19 @@ class StreamLearner:
         if value is None:
             return None
         return by_label(self._labels, value) if isinstance(value, dict) else float(value)
+
+
+def _pooled(scores: list[Score]) -> Score:
+    """The score of all pieces together."""
+    scores = [score for score in scores if score.num_rows]
+    num_rows = sum(score.num_rows for score in scores)
+    if not num_rows:
+        return Score(float("nan"), float("nan"), 0)
+    bound, predictive = (
+        sum(getattr(score, name) * score.num_rows for score in scores) / num_rows
+        for name in ("bound", "predictive")
+    )
+    return Score(bound, predictive, num_rows, max(score.method for score in scores))
 
 
 def _units(scale: Scale) -> tuple[Any, Any]:

@@ -45,22 +45,29 @@ def blank_summary(model: Model, expectations: Mapping[str, Any], batch: Batch, l
 def pass_rows(
     model: Model, expectations: Mapping[str, Any], batch: Batch, local: Any
 ) -> tuple[Any, Any]:
-    """``model.row_pass``, one block after the other if the batch is cut."""
+    """``model.row_pass``, one block after the other if the batch is cut.
+
+    As there, the same object comes back where hidden variables of rows need not be kept.
+    """
     if not _is_cut(batch):
         return model.row_pass(expectations, batch, local)
 
+    held = True
+
     def one(number: Array, at: tuple[Any, Any]) -> tuple[Any, Any]:
+        nonlocal held
         total, local = at
         rows, mine = jax.tree.map(lambda leaf: leaf[number], (batch, local))
         new, summary = model.row_pass(expectations, rows, mine)
         if new is not mine:
+            held = False
             local = jax.tree.map(lambda leaf, block: leaf.at[number].set(block), local, new)
         return jax.tree.map(jnp.add, total, summary), local
 
     blank = blank_summary(model, expectations, batch, local)
     filled = (batch.num_rows > 0).sum()  # blocks of padding are left out
-    summary, local = jax.lax.fori_loop(0, filled, one, (blank, local))
-    return local, summary
+    summary, after = jax.lax.fori_loop(0, filled, one, (blank, local))
+    return local if held else after, summary
 
 
 def map_rows(function: Callable[[Batch], Any], batch: Batch) -> Any:

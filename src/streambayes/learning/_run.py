@@ -12,7 +12,7 @@ import numpy as np
 from streambayes._core.outcome import Outcome
 from streambayes._core.table import Table
 from streambayes.forgetting import AbstractForgetting
-from streambayes.learning._intake import StreamBatch, table
+from streambayes.learning._intake import Pieces, StreamBatch, table
 from streambayes.learning._learner import Score, StepError, StreamLearner
 from streambayes.learning._progress import Progress
 from streambayes.learning._record import RecordWriter, StepRecord
@@ -281,16 +281,28 @@ class _Split:
 
     def of(
         self, batches: Iterable[Any], first: int
-    ) -> Iterator[tuple[int, StreamBatch, dict[str, Any], dict[str, Any] | None]]:
-        """Every batch as columns, whole and in parts."""
+    ) -> Iterator[tuple[int, Any, Any, dict[str, Any] | None]]:
+        """Every batch, whole and in parts."""
         names = [*self.names, *(name for name in (self.group, self.held_out) if name is not None)]
         for index, data in enumerate(batches, start=first):
             try:
+                if isinstance(data, Pieces):
+                    yield index, data, self._undivided(data), None
+                    continue
                 batch = data if isinstance(data, StreamBatch) else StreamBatch(table(data, names))
                 yield index, batch, *self._parts(batch, index)
             except (ValueError, TypeError) as error:
                 _say_where(error, index, data)
                 raise
+
+    def _undivided(self, batch: Pieces) -> Pieces:
+        if self.test_fraction or self.held_out is not None:
+            message = (
+                "a batch in pieces cannot be split into rows to learn and rows to hold out: hold out whole "
+                "batches, with learner.score"
+            )
+            raise ValueError(message)
+        return batch
 
     def _parts(
         self, batch: StreamBatch, index: int
@@ -346,7 +358,7 @@ class _Split:
 
 
 def _say_where(error: Exception, index: int, batch: Any) -> None:
-    label = batch.label if isinstance(batch, StreamBatch) else None
+    label = batch.label if isinstance(batch, StreamBatch | Pieces) else None
     note = f"in batch {index} ({str(index) if label is None else label!r}) of the stream"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
@@ -375,7 +387,7 @@ class _Driver:
         self._sums = dict.fromkeys(("test_bound", "test_predictive", "prequential"), (0.0, 0))
 
     def step(
-        self, index: int, batch: StreamBatch, train: dict[str, Any], test: dict[str, Any] | None
+        self, index: int, batch: StreamBatch | Pieces, train: Any, test: dict[str, Any] | None
     ) -> StepRecord:
         """Score, learn, score, record."""
         started = clock.perf_counter()

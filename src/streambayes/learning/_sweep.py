@@ -1,6 +1,6 @@
 """The only coordinate-ascent loop in the library."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from streambayes.forgetting import AbstractForgetting
 from streambayes.learning._rows import blank_summary, cut_batch, init_local, pass_rows
 from streambayes.models import AbstractModel
 
-__all__ = ["Ascent", "ascend", "sweep"]
+__all__ = ["Ascender", "Ascent", "ascend", "sweep"]
 
 Model = AbstractModel[Any, Any]
 Policy = AbstractForgetting[Any, Any]
@@ -33,6 +33,92 @@ class Ascent(NamedTuple):
     num_rounds: Array
 
 
+@final
+class Ascender:
+    """The moves of the loop: one turn is a pass over rows, by the caller, and what follows from its sums.
+
+    The bound has settled when it gains at most ``tolerance``. Where one sweep is exact (no hidden
+    variables, no coupled blocks) it has settled after every sweep.
+
+    Args:
+        model: The model.
+        policy: The policy.
+        hides: Whether rows hide variables; if not, one pass over them serves all turns.
+        tolerance: A scalar.
+        max_sweeps: The most turns.
+    """
+
+    def __init__(
+        self, model: Model, policy: Policy, *, hides: bool, tolerance: Array, max_sweeps: int
+    ) -> None:
+        self._model = model
+        self._policy = policy
+        self._tolerance = tolerance
+        self._max_sweeps = max_sweeps
+        self._exact = not hides and not model.is_coupled
+        self.once = not policy.maximises_bound or (self._exact and policy.max_rounds == 1)
+
+    def begin(self, anchor: Any, belief: AbstractBelief, local: Any, summary: Any) -> Ascent:
+        """Before the first turn."""
+        return Ascent(
+            belief=belief,
+            local=local,
+            summary=summary,
+            anchor=anchor,
+            bound=jnp.full((), -jnp.inf),
+            last_bound=jnp.full((), -jnp.inf),
+            round_bound=jnp.full((), -jnp.inf),
+            fall=jnp.zeros(()),
+            num_sweeps=jnp.zeros((), int),
+            num_rounds=jnp.ones((), int),
+        )
+
+    # what follows from the bound is worked out when the next turn begins: within a turn, every result
+    # of the loop that needs it would repeat its whole program
+    def turn(self, at: Ascent, local: Any, summary: Any) -> Ascent:
+        """After a pass over the rows with the belief where it stands: refine if it had settled, then sweep."""
+        policy = self._policy
+        refining, _, _ = self._verdict(at)
+        anchor = at.anchor
+        if policy.max_rounds > 1:
+            anchor = jax.lax.cond(
+                refining, policy.refine, lambda anchor, _: anchor, at.anchor, at.belief
+            )
+        belief, bound = _blocks(self._model, policy, anchor, at.belief, summary)
+        return Ascent(
+            belief=belief,
+            local=local,
+            summary=summary,
+            anchor=anchor,
+            bound=bound,
+            last_bound=at.bound,
+            round_bound=jnp.where(refining, at.bound, at.round_bound),
+            fall=_fall(at),
+            num_sweeps=at.num_sweeps + 1,
+            num_rounds=at.num_rounds + refining,
+        )
+
+    def is_over(self, at: Ascent) -> Array:
+        """Whether no further turn is due."""
+        return jnp.ones((), bool) if self.once else self._verdict(at)[2]
+
+    def end(self, at: Ascent) -> tuple[Ascent, Array]:
+        """Where it ended, and whether the bound has settled there."""
+        if self.once:
+            return at, jnp.ones((), bool)
+        return at._replace(fall=_fall(at)), self._verdict(at)[1]
+
+    def _verdict(self, at: Ascent) -> tuple[Array, Array, Array]:
+        """Whether the sweeps have settled, whether the rounds have, and whether to stop."""
+        begun = at.num_sweeps > 0
+        swept = begun if self._exact else begun & ~(at.bound - at.last_bound > self._tolerance)
+        settled = swept
+        if self._policy.max_rounds > 1:
+            settled = swept & ~(at.bound - at.round_bound > self._tolerance)
+        over = swept & (at.num_rounds >= self._policy.max_rounds)
+        return swept, settled, settled | over | (at.num_sweeps >= self._max_sweeps)
+
+
 def sweep(
     model: Model, policy: Policy, batch: Batch, anchor: Any, belief: AbstractBelief, rows: Any
 ) -> tuple[AbstractBelief, Any, Array]:
@@ -40,14 +126,28 @@ def sweep(
 
     ``rows`` is the pair of hidden variables and sums that ``pass_rows`` returns.
     """
-    local, summary = rows
-    if model.has_hidden(batch):
-        local, summary = pass_rows(model, belief.expectations(), batch, local)
+    local, summary = _passed(model, batch, belief, *rows)
+    belief, bound = _blocks(model, policy, anchor, belief, summary)
+    return belief, (local, summary), bound
+
+
+def _passed(
+    model: Model, batch: Batch, belief: AbstractBelief, local: Any, summary: Any
+) -> tuple[Any, Any]:
+    if not model.has_hidden(batch):
+        return local, summary
+    return pass_rows(model, belief.expectations(), batch, local)
+
+
+def _blocks(
+    model: Model, policy: Policy, anchor: Any, belief: AbstractBelief, summary: Any
+) -> tuple[AbstractBelief, Array]:
+    """All blocks in turn, given the sums over rows; the bound that is reached."""
     for names in model.update_order:
         messages = model.messages(belief.expectations(), summary, names)
         belief = policy.update(anchor, belief, messages)
     joint = model.expected_log_joint(belief.expectations(), summary)
-    return belief, (local, summary), joint - policy.divergence(anchor, belief)
+    return belief, joint - policy.divergence(anchor, belief)
 
 
 def ascend(
@@ -62,74 +162,26 @@ def ascend(
 ) -> tuple[Ascent, Array]:
     """Sweep until the bound settles; refine the policy; go on from there until it settles again.
 
-    The bound has settled when it gains at most ``tolerance``. Where one sweep is exact (no hidden
-    variables, no coupled blocks) it has settled after every sweep. Returns where it ended, and
-    whether the bound has settled there.
+    Returns where it ended, and whether the bound has settled there.
     """
     batch = cut_batch(batch)
-    exact = not model.has_hidden(batch) and not model.is_coupled
-    once = not policy.maximises_bound or (exact and policy.max_rounds == 1)
+    hides = model.has_hidden(batch)
+    climb = Ascender(model, policy, hides=hides, tolerance=tolerance, max_sweeps=max_sweeps)
 
-    def verdict(at: Ascent) -> tuple[Array, Array, Array]:
-        """Whether the sweeps have settled, whether the rounds have, and whether to stop."""
-        begun = at.num_sweeps > 0
-        swept = begun if exact else begun & ~(at.bound - at.last_bound > tolerance)
-        settled = swept
-        if policy.max_rounds > 1:
-            settled = swept & ~(at.bound - at.round_bound > tolerance)
-        over = swept & (at.num_rounds >= policy.max_rounds)
-        return swept, settled, settled | over | (at.num_sweeps >= max_sweeps)
-
-    # what follows from the bound is worked out when the next turn begins: within a turn, every result
-    # of the loop that needs it would repeat its whole program
     def body(at: Ascent) -> Ascent:
-        refining, _, _ = verdict(at)
-        anchor = at.anchor
-        if policy.max_rounds > 1:
-            anchor = jax.lax.cond(
-                refining, policy.refine, lambda anchor, _: anchor, at.anchor, at.belief
-            )
-        belief, rows, bound = sweep(model, policy, batch, anchor, at.belief, (at.local, at.summary))
-        return Ascent(
-            belief=belief,
-            local=rows[0],
-            summary=rows[1],
-            anchor=anchor,
-            bound=bound,
-            last_bound=at.bound,
-            round_bound=jnp.where(refining, at.bound, at.round_bound),
-            fall=_fall(at),
-            num_sweeps=at.num_sweeps + 1,
-            num_rounds=at.num_rounds + refining,
-        )
+        return climb.turn(at, *_passed(model, batch, at.belief, at.local, at.summary))
 
-    local, summary = _before(model, batch, belief)
-    start = Ascent(
-        belief=belief,
-        local=local,
-        summary=summary,
-        anchor=anchor,
-        bound=jnp.full((), -jnp.inf),
-        last_bound=jnp.full((), -jnp.inf),
-        round_bound=jnp.full((), -jnp.inf),
-        fall=jnp.zeros(()),
-        num_sweeps=jnp.zeros((), int),
-        num_rounds=jnp.ones((), int),
-    )
-    if once:
-        return body(start), jnp.ones((), bool)
-    end = jax.lax.while_loop(lambda at: ~verdict(at)[2], body, start)
-    return end._replace(fall=_fall(end)), verdict(end)[1]
+    local = init_local(model, batch)
+    if hides:
+        summary = blank_summary(model, belief.expectations(), batch, local)
+    else:
+        local, summary = pass_rows(model, belief.expectations(), batch, local)
+    start = climb.begin(anchor, belief, local, summary)
+    if climb.once:
+        return climb.end(body(start))
+    return climb.end(jax.lax.while_loop(lambda at: ~climb.is_over(at), body, start))
 
 
 def _fall(at: Ascent) -> Array:
     """The most that the bound has fallen from one sweep to the next; rounding, if all is right."""
     return jnp.where(at.num_sweeps > 1, jnp.maximum(at.fall, at.last_bound - at.bound), 0.0)
-
-
-def _before(model: Model, batch: Batch, belief: AbstractBelief) -> tuple[Any, Any]:
-    """Hidden variables and sums before the first sweep, which starts with the rows if they hide any."""
-    local = init_local(model, batch)
-    if not model.has_hidden(batch):
-        return pass_rows(model, belief.expectations(), batch, local)
-    return local, blank_summary(model, belief.expectations(), batch, local)

@@ -1,13 +1,15 @@
 """Batches of a table in memory: by row count, by calendar period, by column."""
 
-import datetime as dt
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from streambayes.learning import StreamBatch, table
+from streambayes.learning import Pieces, StreamBatch, table
+from streambayes.sources._files import FileBatches, file_batches
+from streambayes.sources._times import check_times, seconds, timestamps
 
 __all__ = ["Batches", "batches"]
 
@@ -18,8 +20,8 @@ _MONDAY = 4 * 86400  # 1 January 1970 was a Thursday; weeks start on Monday, fou
 
 
 @final
-class Batches:
-    """A table cut into batches; can be iterated any number of times."""
+class Batches(Pieces):
+    """A table in memory, cut into batches."""
 
     def __init__(
         self, columns: dict[str, np.ndarray], cuts: list[tuple[str | None, float | None, Any]]
@@ -44,11 +46,13 @@ def batches(
     time: str | None = None,
     by: str | None = None,
     columns: Sequence[str] | None = None,
-) -> Batches:
+) -> Batches | FileBatches:
     """Cut a table into batches. Give one of ``rows``, ``every`` and ``by``.
 
     Args:
-        data: A mapping of columns, a pandas, polars or Arrow frame, or an array.
+        data: A mapping of columns, a pandas, polars or Arrow frame, or an array. Or Parquet and Arrow files,
+            which are read batch by batch and need not fit into memory: a path, a pattern such as
+            ``"trips/*.parquet"`` (in order of the names), or a list of them. They are cut by ``rows``.
         rows: Rows per batch, in the order of the table; the last batch may have fewer.
         every: A period, ``"30m"``, ``"1h"``, ``"1d"``, ``"1w"``, ``"1mo"``, ``"1q"``, ``"1y"``, or a
             number in the units of a numeric ``time``. Batches are in order of time; periods without
@@ -57,12 +61,30 @@ def batches(
         time: The column of times: dates, ISO text or numbers. With ``rows``, a batch has the time of
             its last row.
         by: A column; a batch for each of its values, in order of first appearance.
-        columns: The names of an array's columns.
+        columns: The names of an array's columns; of files, the columns to read, all by default.
     """
     if sum(choice is not None for choice in (rows, every, by)) != 1:
         message = "batches: give one of rows, every and by"
         raise ValueError(message)
-    held = {name: np.asarray(values) for name, values in table(data, columns).items()}
+    if rows is not None and (not isinstance(rows, int) or rows < 1):
+        message = f"batches: rows must be a whole number of at least 1, got {rows}"
+        raise ValueError(message)
+    if _are_paths(data):
+        if rows is None:
+            message = "batches: files are cut by rows; load a table for every and by"
+            raise ValueError(message)
+        return file_batches(data, rows, columns, time)
+    return _of_table(table(data, columns), rows, every, time, by)
+
+
+def _of_table(
+    columns: dict[str, Any],
+    rows: int | None,
+    every: str | float | None,
+    time: str | None,
+    by: str | None,
+) -> Batches:
+    held = {name: np.asarray(values) for name, values in columns.items()}
     lengths = {name: len(values) for name, values in held.items()}
     if len(set(lengths.values())) != 1:
         message = f"batches: columns must have the same length, got {lengths}"
@@ -76,7 +98,7 @@ def batches(
             message = "batches: every needs the name of the time column, time=..."
             raise ValueError(message)
         return Batches(held, _by_period(time, held[time], every))
-    times = None if time is None else _seconds(time, held[time])
+    times = None if time is None else seconds(time, held[time])
     if rows is not None:
         if times is not None and (np.diff(times) < 0).any():
             row = int(np.argmax(np.diff(times) < 0)) + 1
@@ -88,10 +110,12 @@ def batches(
     return Batches(held, _by_value(str(by), held[str(by)], times))
 
 
+def _are_paths(data: Any) -> bool:
+    several = isinstance(data, list | tuple) and len(data) > 0
+    return all(isinstance(each, str | Path) for each in (data if several else [data]))
+
+
 def _by_rows(rows: int, num_rows: int, times: np.ndarray | None) -> list[Any]:
-    if not isinstance(rows, int) or rows < 1:
-        message = f"batches: rows must be a whole number of at least 1, got {rows}"
-        raise ValueError(message)
     cuts = []
     for start in range(0, num_rows, rows):
         stop = min(start + rows, num_rows)
@@ -139,7 +163,7 @@ def _period_starts(name: str, values: np.ndarray, every: str | float) -> tuple[n
         if isinstance(every, str) or not 0 < every < float("inf"):
             message = f"batches: column {name!r} is numeric, so every must be a positive number, got {every!r}"
             raise ValueError(message)
-        _check_times(name, np.isfinite(values))
+        check_times(name, np.isfinite(values))
         ratio = values / every
         whole = np.rint(ratio)  # 0.3 / 0.1 is a hair below 3
         near = np.abs(ratio - whole) < 1e-9 * np.maximum(np.abs(ratio), 1.0)
@@ -149,7 +173,7 @@ def _period_starts(name: str, values: np.ndarray, every: str | float) -> tuple[n
         message = f"batches: every must be a period such as '1d' or '1mo', got {every!r}"
         raise ValueError(message)
     count, unit = int(match[1] or 1), match[2]
-    stamps = _timestamps(name, values)
+    stamps = timestamps(name, values)
     if unit in _MONTHS:
         months = stamps.astype("datetime64[M]").astype(np.int64)
         step = count * _MONTHS[unit]
@@ -162,44 +186,3 @@ def _period_starts(name: str, values: np.ndarray, every: str | float) -> tuple[n
         starts = (seconds - origin) // step * step + origin
     digits = {"y": 4, "q": 7, "mo": 7, "w": 10, "d": 10}.get(unit, 16 if unit != "s" else 19)
     return starts, lambda start: str(np.datetime64(int(start), "s"))[:digits]
-
-
-def _seconds(name: str, values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind in "biuf":
-        _check_times(name, np.isfinite(values))
-        return values.astype(np.float64)
-    return _timestamps(name, values).astype("datetime64[us]").astype(np.int64) / 1e6
-
-
-def _timestamps(name: str, values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind in "OU":
-        values = np.array(
-            [_moment(name, row, value) for row, value in enumerate(values)], "datetime64[us]"
-        )
-    if values.dtype.kind != "M":
-        message = (
-            f"batches: column {name!r} must hold dates, ISO text or numbers, got {values.dtype}"
-        )
-        raise ValueError(message)
-    _check_times(name, ~np.isnat(values))
-    return values.astype("datetime64[us]")
-
-
-def _moment(name: str, row: int, value: Any) -> Any:
-    """A moment without time zone, in UTC if it had one; NaT if it is missing."""
-    if value is None or value != value:  # noqa: PLR0124  # NaN and NaT
-        return np.datetime64("NaT")
-    try:
-        moment = dt.datetime.fromisoformat(value) if isinstance(value, str) else value
-        if isinstance(moment, dt.datetime) and moment.tzinfo is not None:
-            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
-        return np.datetime64(moment, "us")
-    except (TypeError, ValueError):
-        message = f"batches: column {name!r}, row {row}: expected a date or ISO text, got {value!r}"
-        raise ValueError(message) from None
-
-
-def _check_times(name: str, known: np.ndarray) -> None:
-    if not known.all():
-        message = f"batches: column {name!r}, row {int(np.argmin(known))}: the time is missing"
-        raise ValueError(message)
