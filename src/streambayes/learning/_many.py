@@ -1,10 +1,10 @@
 """Many streams at once: learners of one model and one policy, stepped together in one compiled call."""
 
+import functools
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -27,6 +27,9 @@ from streambayes.learning._learner import StreamLearner, check_time, replaced
 from streambayes.learning._state import LearnerState, StepInfo
 
 __all__ = ["ManyInfo", "ManyLearner", "ManyStates", "many"]
+
+_TOGETHER = 1024
+"""Streams that are learned in one call: beyond, what is computed of them leaves the processor's cache."""
 
 
 def many(learner: StreamLearner) -> "ManyLearner":
@@ -104,6 +107,10 @@ class ManyStates(Mapping[Hashable, LearnerState]):
             raise ValueError(message)
         return self._places[name]
 
+    def places(self, names: list[Hashable]) -> np.ndarray:
+        """Where streams are on that axis."""
+        return np.array([self.place(name) for name in names], int)
+
     def with_stacked(self, stacked: LearnerState) -> "ManyStates":
         """The same streams with other states."""
         return ManyStates(self._places, stacked)
@@ -168,13 +175,17 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
         events: Mapping[int, tuple[str, ...]],
     ) -> None:
         self._learner = learner
-        self._numbers = {name: number for number, name in enumerate(names)}
+        self._names = names
         self._facts = facts
         self._events = events
         self._num_rows = num_rows
         self._outcomes = np.zeros(0, int)
         if len(facts):
             self._outcomes = np.asarray(learner._stepper.read_facts(facts).outcome, int)
+
+    @functools.cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return {name: number for number, name in enumerate(self._names)}
 
     def __getitem__(self, name: Hashable) -> StepInfo:
         number = self._numbers[name]
@@ -186,10 +197,10 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
         )
 
     def __iter__(self) -> Iterator[Hashable]:
-        return iter(self._numbers)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._names)
 
     def __repr__(self) -> str:
         return f"ManyInfo of {len(self)} streams, {len(self.failed)} failed"
@@ -197,8 +208,8 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
     @property
     def failed(self) -> dict[Hashable, Outcome]:
         """Streams whose batch could not be learned, and why; their states are as they were."""
-        found = zip(self._numbers, self._outcomes.tolist(), strict=True)
-        return {name: Outcome(code) for name, code in found if Outcome(code).failed}
+        bad = np.isin(self._outcomes, [outcome for outcome in Outcome if outcome.failed])
+        return {self._names[n]: Outcome(int(self._outcomes[n])) for n in np.flatnonzero(bad)}
 
 
 class _Reports(NamedTuple):
@@ -223,6 +234,19 @@ class _Reports(NamedTuple):
         first = self.starts[number]
         return self.values[:, first : first + self.sizes[number]]
 
+    def cut(self, numbers: np.ndarray, width: int) -> np.ndarray:
+        """The rows of some streams, each padded with zeros: shape (num_streams, num_columns, width)."""
+        starts, sizes = self.starts[numbers], self.sizes[numbers]
+        num_columns, size = len(self.values), int(sizes[0])
+        found = np.zeros((len(numbers), num_columns, width))
+        if (sizes == size).all() and (np.diff(starts) == size).all():  # they lie together
+            rows = self.values[:, starts[0] : starts[0] + size * len(numbers)]
+            found[:, :, :size] = rows.reshape(num_columns, -1, size).swapaxes(0, 1)
+            return found
+        inside = np.arange(width) < sizes[:, None]
+        cells = np.where(inside, starts[:, None] + np.arange(width), 0)
+        return np.where(inside, self.values[:, cells], 0.0).swapaxes(0, 1)
+
 
 @final
 class ManyLearner:
@@ -235,8 +259,6 @@ class ManyLearner:
         self.learner = learner
         self._columns = learner.model.columns
         self._begin = Program(jax.vmap(self._begin_one, in_axes=(None, 0, 0)))
-        self._take = jax.jit(lambda tree, places: jax.tree.map(lambda leaf: leaf[places], tree))
-        self._put = jax.jit(_put)
         self._believed = jax.jit(jax.vmap(learner.forgetting.belief))
         self._summary = jax.jit(jax.vmap(lambda belief: belief.summary()))
 
@@ -309,56 +331,65 @@ class ManyLearner:
             raise TypeError(message)
         self.learner._check_state(states.stacked)
         reports = self._read(batches, by, time)
-        places = np.array([states.place(name) for name in reports.names], int)
+        places = states.places(reports.names)
         stacked = _waited(states.stacked, reports, places)
         busy = np.flatnonzero(reports.sizes > 0)
         stacked, events = self._prepared(stacked, reports, places, busy)
-        facts: dict[int, np.ndarray] = {}
-        for members, batch in self._groups(reports, busy):
-            stacked, found = self._learn(stacked, batch, places[members])
-            facts.update(zip(members.tolist(), found, strict=True))
+        order, memory, facts = busy, None, np.zeros((0, 0))
+        if len(busy):
+            parts = [
+                (members, *self._learn(stacked, batch, places[members]))
+                for members, batch in self._groups(reports, busy)
+            ]  # all are under way before the first one is waited for
+            parts = [(members, *_rows_of(part, slice(len(members)))) for members, *part in parts]
+            together = jax.tree.map(lambda *some: np.concatenate(some), *parts)
+            if (np.diff(together[0]) < 0).any():
+                together = _rows_of(together, np.argsort(together[0]))
+            order, memory, facts = together
         info = ManyInfo(
             self.learner,
-            [reports.names[number] for number in busy],
-            reports.sizes[busy],
-            np.array([facts[number] for number in busy.tolist()]),
-            {place: events[n] for place, n in enumerate(busy.tolist()) if n in events},
+            [reports.names[number] for number in order],
+            reports.sizes[order],
+            facts,
+            {place: events[n] for place, n in enumerate(order.tolist()) if n in events},
         )
-        failed = [states.place(name) for name in info.failed]
-        if failed:
-            with float64_scope():
-                before = self._take(states.stacked, np.array(failed))
-                stacked = to_host(self._put(stacked, np.array(failed), before))
+        if len(busy):
+            stacked = self._learned(stacked, places[order], memory, facts)
+        failed = np.array([states.place(name) for name in info.failed], int)
+        if len(failed):
+            stacked = _put(stacked, failed, _rows_of(states.stacked, failed))
         return states.with_stacked(stacked), info
 
-    def _learn(
-        self, stacked: LearnerState, batch: Batch, places: np.ndarray
-    ) -> tuple[LearnerState, np.ndarray]:
-        """Streams at some places after their batches, and the facts of each."""
+    def _learn(self, stacked: LearnerState, batch: Batch, places: np.ndarray) -> tuple[Any, Any]:
+        """What streams at some places remember after their batches, and the facts of each; padded."""
         lanes = _padded(places, len(batch.num_rows), places[0])
         with float64_scope():
-            held = self._take((stacked.memory, stacked.belief, stacked.prior), lanes)
-            memory, flat = self.learner._stepper.learn_many(
-                *held,
+            found: tuple[Any, Any] = self.learner._stepper.learn_many(
+                *_rows_of((stacked.memory, stacked.belief, stacked.prior), lanes),
                 stacked.scale.shift[lanes],
                 stacked.scale.factor[lanes],
                 batch,
                 stacked.rows_seen[lanes],
                 stacked.pending[lanes],
             )
-            found = np.asarray(flat)[: len(places)]
-            # what lies beyond the last stream is padding, and is dropped
-            into = _padded(places, len(batch.num_rows), len(stacked.rows_seen))
-            learned = self._put(
-                (stacked.memory, stacked.belief), into, (memory, self._believed(memory))
-            )
-        rows_seen, num_batches = np.array(stacked.rows_seen), np.array(stacked.num_batches)
-        pending = np.array(stacked.pending)
-        rows_seen[places] += self.learner._stepper.read_facts(found).num_observations
-        num_batches[places] += 1
-        pending[places] = 0.0
-        changes = {"rows_seen": rows_seen, "num_batches": num_batches, "pending": pending}
-        return replaced(stacked, memory=learned[0], belief=learned[1], **changes), found
+        return found
+
+    def _learned(
+        self, stacked: LearnerState, places: np.ndarray, memory: Any, facts: np.ndarray
+    ) -> LearnerState:
+        """The states with what streams at some places have learned."""
+        with float64_scope():
+            belief = to_host(self._believed(memory))
+        rows = self.learner._stepper.read_facts(facts).num_observations
+        learned = {
+            "memory": memory,
+            "belief": belief,
+            "rows_seen": np.asarray(stacked.rows_seen)[places] + rows,
+            "num_batches": np.asarray(stacked.num_batches)[places] + 1,
+            "pending": np.zeros(len(places)),
+        }
+        before = {name: getattr(stacked, name) for name in learned}
+        return replaced(stacked, **_put(before, places, learned))
 
     def _prepared(
         self, stacked: LearnerState, reports: _Reports, places: np.ndarray, busy: np.ndarray
@@ -385,7 +416,7 @@ class ManyLearner:
         if changed:
             with float64_scope():
                 new = jax.tree.map(lambda *leaves: np.stack(leaves), *changed.values())
-                stacked = to_host(self._put(stacked, np.array(list(changed)), new))
+                stacked = _put(stacked, np.array(list(changed)), new)
         return stacked, events
 
     def _at_prior(self, stacked: LearnerState) -> np.ndarray:
@@ -420,23 +451,26 @@ class ManyLearner:
         """Streams whose batches share a compilation, and their rows."""
         multiple = self.learner.forgetting.minibatch_size or 1
         hidden = self.learner.model.hidden_if_missing
-        lacking = _lacking(reports)
+        names = tuple(column.name for column in self._columns)
+        shapes = np.column_stack([reports.sizes, _lacking(reports)])[numbers]
+        if shapes[:, 1:].any():
+            kinds, kind_of = np.unique(shapes, axis=0, return_inverse=True)
+        else:  # many times as fast
+            sizes, kind_of = np.unique(shapes[:, 0], return_inverse=True)
+            kinds = np.pad(sizes[:, None], ((0, 0), (0, len(names))))
         keys: dict[tuple[int, tuple[str, ...]], list[int]] = {}
-        for number in numbers:
-            size = int(reports.sizes[number])
-            missing = missing_columns(lacking[number], self._columns, hidden, size)
-            keys.setdefault((padded_size(size, multiple), missing), []).append(int(number))
+        for kind, (size, *lacks) in enumerate(kinds.tolist()):
+            missing = missing_columns(np.array(lacks, bool), self._columns, hidden, size)
+            keys.setdefault((padded_size(size, multiple), missing), []).append(kind)
         for (width, missing), some in keys.items():
-            members = np.array(some)
-            sizes = reports.sizes[members]
-            inside = np.arange(width) < sizes[:, None]
-            cells = np.where(inside, reports.starts[members][:, None] + np.arange(width), 0)
-            values = np.zeros((bucket_size(len(members)), len(self._columns), width))
-            values[: len(members)] = np.where(inside, reports.values[:, cells], 0.0).swapaxes(0, 1)
-            num_rows = np.zeros(len(values), np.int64)
-            num_rows[: len(members)] = sizes
-            names = tuple(column.name for column in self._columns)
-            yield members, Batch(values, num_rows, names, missing)  # type: ignore[arg-type]
+            alike = numbers[np.isin(kind_of.ravel(), some)]
+            for first in range(0, len(alike), _TOGETHER):
+                members = alike[first : first + _TOGETHER]
+                values = np.zeros((bucket_size(len(members)), len(self._columns), width))
+                values[: len(members)] = reports.cut(members, width)
+                num_rows = np.zeros(len(values), np.int64)
+                num_rows[: len(members)] = reports.sizes[members]
+                yield members, Batch(values, num_rows, names, missing)  # type: ignore[arg-type]
 
     def _read(self, batches: Any, by: str | None, time: float | None) -> _Reports:
         """The rows of every stream, checked; errors name the stream."""
@@ -493,14 +527,18 @@ class ManyLearner:
         return _Reports(names, values, starts, sizes, np.full(len(names), now))
 
 
-def _put(tree: Any, places: Array, new: Any) -> Any:
-    """Arrays with some of their entries replaced; places beyond the end are dropped."""
-    return jax.tree.map(
-        lambda leaf, entries: jnp.asarray(leaf).at[places].set(entries, mode="drop"), tree, new
-    )
+def _put(tree: Any, places: np.ndarray, new: Any) -> Any:
+    """Arrays with some of their entries replaced."""
+
+    def put(leaf: Any, entries: Any) -> np.ndarray:
+        changed: np.ndarray = np.array(leaf)
+        changed[places] = entries
+        return changed
+
+    return jax.tree.map(put, tree, new)
 
 
-def _rows_of(tree: Any, places: np.ndarray) -> Any:
+def _rows_of(tree: Any, places: np.ndarray | slice) -> Any:
     return jax.tree.map(lambda leaf: np.asarray(leaf)[places], tree)
 
 

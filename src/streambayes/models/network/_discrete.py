@@ -49,8 +49,8 @@ class DiscreteFactor(AbstractTotals):
     def labels(self) -> dict[str, np.ndarray]:
         return {self.entry: self.text("{}")}
 
-    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> Array:
-        return weights[self.entry] * moments.shares[self.entry]
+    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> tuple[Array, ...]:
+        return (weights[self.entry] * moments.shares[self.entry],)
 
     def packed(self, totals: Array) -> Occurrences:
         return Occurrences(totals)

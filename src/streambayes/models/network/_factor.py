@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core import linalg
 from streambayes._core.pytree import pytree
 from streambayes.families import (
     AbstractBelief,
@@ -60,7 +61,7 @@ class Moments:
     Attributes:
         shares: Discrete variables: probabilities, shape (num_values, num_padded).
         means: Other variables, shape (num_padded,).
-        squares: Of normal variables, shape (num_padded,).
+        squares: Of normal variables that rows hide, shape (num_padded,).
         vectors: Vectors with missing cells.
     """
 
@@ -73,6 +74,10 @@ class Moments:
     def num_rows(self) -> int:
         """Padded rows."""
         return int(jax.tree.leaves(self)[0].shape[-1])
+
+    def square(self, name: str) -> Array:
+        """What is expected of the square of a variable, shape (num_padded,)."""
+        return self.squares[name] if name in self.squares else jnp.square(self.means[name])
 
     def replaced(self, **parts: Mapping[str, Any]) -> "Moments":
         """This with the variables that the parts name taken from them."""
@@ -186,13 +191,12 @@ class AbstractFactor(abc.ABC):
 
     @final
     def by_configuration(self, rows: Array, moments: Moments) -> Array:
-        r"""Sums over rows of shape (..., num_padded), per configuration: (\*configurations, ...)."""
+        r"""Sums over rows of shape (num, num_padded), per configuration: (\*configurations, num)."""
         weights = self.weights_of(moments)
         if weights is None:
-            return rows.sum(-1)
-        flat = rows.reshape(-1, rows.shape[-1])
-        total = weights @ flat.T
-        return total.reshape(*self.configurations, *rows.shape[:-1])
+            return linalg.row_products(rows, jnp.ones((1, rows.shape[-1])))[:, 0]
+        total = linalg.row_products(weights, rows)
+        return total.reshape(*self.configurations, len(rows))
 
     @final
     def text_per_name(self, pattern: str) -> np.ndarray:
@@ -262,8 +266,8 @@ class AbstractTotals(AbstractFactor):
     """
 
     @abc.abstractmethod
-    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> Array:
-        """What is totalled, whatever the configuration: shape (num_totals, num_padded)."""
+    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> tuple[Array, ...]:
+        """What is totalled, whatever the configuration: parts of shape (some, num_padded)."""
 
     @property
     def powers(self) -> list[tuple[str | None, int]] | None:
@@ -272,11 +276,14 @@ class AbstractTotals(AbstractFactor):
 
     @abc.abstractmethod
     def packed(self, totals: Array) -> Any:
-        r"""The sums, from totals of shape (\*configurations, num_totals)."""
+        r"""The sums, from totals of all parts, shape (\*configurations, num_totals)."""
 
     @final
     def sums(self, moments: Moments, weights: Mapping[str, Array]) -> Any:
-        return self.packed(self.by_configuration(self.rows(moments, weights), moments))
+        parts = self.rows(moments, weights)
+        return self.packed(
+            jnp.concatenate([self.by_configuration(part, moments) for part in parts], -1)
+        )
 
 
 def select(values: Array, parents: tuple[str, ...], shares: Mapping[str, Array]) -> Array:

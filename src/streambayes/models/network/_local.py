@@ -186,7 +186,7 @@ class Rows:
             most = logits.max(0)
             odds = jnp.exp(logits - most)
             total = odds.sum(0)
-            totals = odds @ (statistics / total).T
+            totals = linalg.row_products(odds, statistics / total)
             log_total = self.weights[name] @ (most + jnp.log(total))
         entropy = log_total - joint_of(totals)
         near = sums_of(totals)
@@ -201,7 +201,8 @@ class Rows:
         others = [parent for parent in factor.parents if parent != name]
         kinds = product_of_shares(others, moments)
         own = factor.entry == name
-        rows = self.weights[name][None] if own else factor.rows(moments, self.weights)
+        parts = [self.weights[name][None]] if own else factor.rows(moments, self.weights)
+        rows = jnp.concatenate(parts)
         if kinds is None:
             return rows
         both: Array = (kinds[:, None, :] * rows).reshape(-1, rows.shape[-1])
@@ -230,7 +231,7 @@ class Rows:
                 means[name] = jnp.where(there, values, means[name])
                 squares[name] = jnp.where(there, jnp.square(values), squares[name])
             else:
-                means[name], squares[name] = values, jnp.square(values)
+                means[name] = values
         return Moments(shares=shares, means=means, squares=squares, vectors=dict(local.vectors))
 
     def filled(self, expectations: Mapping[str, Any], moments: Moments) -> Moments:

@@ -210,9 +210,7 @@ class AbstractNetwork(AbstractModel[Moments | Array, NetworkSums]):
                     kinds = jnp.arange(self.structure.num_values(name))[:, None]
                     moments = moments.replaced(shares={name: (value == kinds).astype(float)})
                 else:
-                    moments = moments.replaced(
-                        means={name: value}, squares={name: jnp.square(value)}
-                    )
+                    moments = moments.replaced(means={name: value})
         return values
 
     @final

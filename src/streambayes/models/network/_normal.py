@@ -42,13 +42,14 @@ class NormalFactor(AbstractTotals):
     def labels(self) -> dict[str, np.ndarray]:
         return {self.entry: self.text("{}")}
 
-    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> Array:
-        means, squares = self.stacked(moments.means), self.stacked(moments.squares)
+    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> tuple[Array, ...]:
+        means = self.stacked(moments.means)
+        squares = jnp.stack([moments.square(name) for name in self.names])
         first = weights[self.names[0]]
         # a row counts once where it counts for all names
         together = all(weights[name] is first for name in self.names)
         present = first[None] if together else self.stacked(weights)
-        return jnp.concatenate([present * means, present * squares, present])
+        return present * means, present * squares, present
 
     @property
     def powers(self) -> list[tuple[str | None, int]]:

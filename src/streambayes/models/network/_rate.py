@@ -58,9 +58,9 @@ class AbstractRate(AbstractTotals):
         return {self.entry: self.text("{}")}
 
     @final
-    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> Array:
+    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> tuple[Array, ...]:
         values, present = self.stacked(moments.means), self.stacked(weights)
-        return jnp.concatenate([present, present * values, present * self.log_base(values)])
+        return present, present * values, present * self.log_base(values)
 
     @final
     def packed(self, totals: Array) -> RateSums:

@@ -91,22 +91,25 @@ class AbstractRegression(AbstractFactor):
 
     @final
     def sums(self, moments: Moments, weights: Mapping[str, Array]) -> RegressionSums:
-        design, variances = self._design(moments)
+        design = self._design(moments)
         shares = self.weights_of(moments)
-        if shares is None:
-            shares = jnp.ones((1, design.shape[-1]))
         found = []
         for name in self.names:
-            present = shares * weights[name]  # (configurations, rows)
-            value = moments.means[name]
-            weighted = present[:, None, :] * design
-            spread = present @ variances.T
+            # one product of all that is linear in a row, the response last, for each configuration
+            columns = jnp.concatenate([design, moments.means[name][None]])
+            present = weights[name][None] if shares is None else shares * weights[name]
+            weighted = (present[:, None, :] * columns).reshape(-1, columns.shape[-1])
+            products = linalg.row_products(weighted, columns)
+            products = products.reshape(-1, len(columns), len(columns))
+            spread = [self._spread(moments, each, present) for each in (*self.regressors, name)]
+            variances = jnp.stack([jnp.zeros_like(spread[0]), *spread], -1)
+            products = products + variances[..., None] * jnp.eye(len(columns))
             found.append(
                 RegressionSums(
-                    present.sum(-1),
-                    present @ moments.squares[name],
-                    weighted @ value,
-                    weighted @ design.T + spread[..., None] * jnp.eye(self.size),
+                    products[:, 0, 0],
+                    products[:, -1, -1],
+                    products[:, :-1, -1],
+                    products[:, :-1, :-1],
                 )
             )
         stacked = jax.tree.map(lambda *parts: jnp.stack(parts, 1), *found)
@@ -135,7 +138,7 @@ class AbstractRegression(AbstractFactor):
         self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
     ) -> Array:
         values = self.against_blocks(self.stacked(moments.means))
-        density = self.density_of(belief, self._design(moments)[0].T, values)
+        density = self.density_of(belief, self._design(moments).T, values)
         return self.over_names(density, observed)
 
     @final
@@ -143,7 +146,7 @@ class AbstractRegression(AbstractFactor):
         self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
     ) -> Any:
         del observed
-        return self.of_name(self.predictive_of(belief, self._design(moments)[0].T), name)
+        return self.of_name(self.predictive_of(belief, self._design(moments).T), name)
 
     @final
     def marginals(self, belief: AbstractBelief, units: Units) -> list[Section]:
@@ -169,7 +172,7 @@ class AbstractRegression(AbstractFactor):
         coefficients, precision = (
             select(part, self.parents, moments.shares) for part in self.drawn(parameters)
         )
-        design = self._design(moments)[0].T
+        design = self._design(moments).T
         if self.variable.is_grouped:
             design = design[:, None, :]
         noise = jax.random.normal(key, precision.shape, dtype=float) / jnp.sqrt(precision)
@@ -194,13 +197,18 @@ class AbstractRegression(AbstractFactor):
         inverse = back + first[:, None] * (shifts / factor)[..., None, :]
         return matrix, inverse, shift * first
 
-    def _design(self, moments: Moments) -> tuple[Array, Array]:
-        """Means and variances of (1, regressors), both of shape (size, num_padded)."""
+    def _design(self, moments: Moments) -> Array:
+        """Means of (1, regressors), shape (size, num_padded)."""
         means = jnp.stack([moments.means[name] for name in self.regressors])
-        squares = jnp.stack([moments.squares[name] for name in self.regressors])
-        one = jnp.ones((1, means.shape[-1]))
-        variances = jnp.concatenate([0.0 * one, squares - jnp.square(means)])
-        return jnp.concatenate([one, means]), variances
+        return jnp.concatenate([jnp.ones((1, means.shape[-1])), means])
+
+    @staticmethod
+    def _spread(moments: Moments, name: str, present: Array) -> Array:
+        """Summed variances of a variable, by configuration; 0 of one that no row hides."""
+        if name not in moments.squares:
+            return jnp.zeros(present.shape[0])
+        variances = moments.square(name) - jnp.square(moments.means[name])
+        return linalg.row_products(present, variances[None])[:, 0]
 
 
 class AbstractSeparate(AbstractRegression):

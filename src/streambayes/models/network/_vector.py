@@ -109,7 +109,7 @@ class VectorFactor(AbstractFactor):
         else:
             values = self.stacked(moments.means)
             weighted = shares[:, None, :] * values
-            products = weighted @ values.T
+            products = linalg.row_products(weighted.reshape(-1, values.shape[-1]), values)
             entropy = jnp.zeros(())
         return VectorSums(
             shares.sum(-1).reshape(self.shape),
