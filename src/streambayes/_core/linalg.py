@@ -50,14 +50,16 @@ def cholesky(matrix: Array) -> Factor:
     matrix = 0.5 * (matrix + jnp.swapaxes(matrix, -1, -2))
     diagonal = jnp.diagonal(matrix, axis1=-2, axis2=-1)
     floor = _EPSILON * jnp.abs(diagonal) + _TINY
-    return _factor(matrix, floor)[0]
+    return _factor(matrix, floor)
 
 
 @compiled
 def is_positive_definite(matrix: Array) -> Array:
-    """Whether every pivot is positive as it stands, shape (...)."""
-    _, smallest = _factor(matrix, jnp.full(matrix.shape[:-1], _TINY))
-    return smallest > 0
+    """Whether every pivot is positive as it stands, and no denormal number: shape (...)."""
+    factor = _factor(matrix, jnp.full(matrix.shape[:-1], _TINY))
+    roots = jnp.diagonal(factor.lower, axis1=-2, axis2=-1)
+    positive: Array = (roots > _TINY**0.5).all(-1)
+    return positive
 
 
 def log_det(factor: Factor) -> Array:
@@ -96,28 +98,26 @@ def row_products(left: Array, right: Array) -> Array:
     return (left[:, None, :] * right[None, :, :]).sum(-1)
 
 
-def _factor(matrix: Array, floor: Array) -> tuple[Factor, Array]:
+def _factor(matrix: Array, floor: Array) -> Factor:
+    """Elimination on the matrix with the identity beside it: what becomes of them is L^T and L^-1."""
     size = matrix.shape[-1]
-    positions = jnp.arange(size)
+    columns = jnp.arange(2 * size)
+    rows = columns[:size, None]
 
-    def column(j: Any, carry: tuple[Array, Array, Array, Array]) -> Any:
-        rest, lower, inverse, smallest = carry
-        values = jnp.take(rest, j, axis=-1)
-        pivot = jnp.take(values, j, axis=-1)
-        root = jnp.sqrt(jnp.maximum(pivot, jnp.take(floor, j, axis=-1)))[..., None]
-        values = jnp.where(positions > j, values / root, jnp.where(positions == j, root, 0.0))
-        rest = rest - values[..., :, None] * values[..., None, :]
-        # row j of L^-1, from the rows above it: L has all of its row j left of the diagonal
-        known = (jnp.take(lower, j, axis=-2)[..., :, None] * inverse).sum(-2)
-        row = (jnp.where(positions == j, 1.0, 0.0) - known) / root
-        lower = jnp.where(positions == j, values[..., :, None], lower)
-        inverse = jnp.where((positions == j)[:, None], row[..., None, :], inverse)
-        return rest, lower, inverse, jnp.minimum(smallest, pivot)
+    # one array, changed in one expression: XLA makes one kernel of it
+    def column(j: Any, both: Array) -> Array:
+        left, row = (_at(both, j, axis) for axis in (-1, -2))
+        root = jnp.sqrt(jnp.maximum(_at(row, j, -1), _at(floor[..., None, :], j, -1)))
+        row = jnp.where(columns == j, root, row / root)
+        below = both - (left / root) * row
+        return jnp.where(rows > j, below, jnp.where(rows == j, row, both))
 
-    zero = jnp.zeros_like(matrix)
-    start = (matrix, zero, zero, jnp.full(matrix.shape[:-2], jnp.inf, matrix.dtype))
-    if size == 1:
-        _, lower, inverse, smallest = column(0, start)
-    else:
-        _, lower, inverse, smallest = jax.lax.fori_loop(0, size, column, start)
-    return Factor(lower, inverse), smallest
+    eye = jnp.broadcast_to(jnp.eye(size), matrix.shape)
+    both = jax.lax.fori_loop(0, size, column, jnp.concatenate([matrix, eye], -1))
+    upper, inverse = both[..., :size], both[..., size:]
+    return Factor(jnp.tril(jnp.swapaxes(upper, -1, -2)), inverse)
+
+
+def _at(array: Array, index: Any, axis: int) -> Array:
+    found: Array = jax.lax.dynamic_index_in_dim(array, index, axis, keepdims=True)
+    return found
