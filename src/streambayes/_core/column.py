@@ -98,21 +98,35 @@ class Column:
         return numbers
 
     def _positions(self, array: np.ndarray, masked: np.ndarray | None) -> np.ndarray:
+        encoded = self._looked_up(array)
+        if masked is not None:
+            encoded[masked] = np.nan
+        for row in np.flatnonzero(encoded < 0):  # missing, or none of the categories
+            if not _is_missing(array[row]):
+                first = ", ".join(repr(category) for category in self.categories[:10])
+                more = ", ..." if len(self.categories) > 10 else ""
+                self._refuse(array, int(row), f"one of {first}{more}")
+            encoded[row] = np.nan
+        return encoded
+
+    def _looked_up(self, array: np.ndarray) -> np.ndarray:
+        """Positions of the values among the categories, -1 for a value that is none of them."""
+        numeric = all(isinstance(category, int) for category in self.categories)
+        if array.dtype.kind in "biuf" and numeric:
+            known = np.array(self.categories, dtype=np.float64)
+            order = np.argsort(known)
+            nearest = order[np.searchsorted(known[order], array).clip(max=len(known) - 1)]
+            found: np.ndarray = np.where(known[nearest] == array, nearest, -1.0)
+            return found
         positions: dict[Any, float] = {
             category: float(place) for place, category in enumerate(self.categories)
         }
-        encoded = np.empty(len(array))
-        for row, value in enumerate(array.tolist()):
-            if _is_missing(value) or (masked is not None and masked[row]):
-                encoded[row] = np.nan
-                continue
-            known = isinstance(value, Hashable) and value in positions
-            if not known:
-                first = ", ".join(repr(category) for category in self.categories[:10])
-                more = ", ..." if len(self.categories) > 10 else ""
-                self._refuse(array, row, f"one of {first}{more}")
-            encoded[row] = positions[value]
-        return encoded
+        values = array.tolist()
+        try:
+            return np.array([positions.get(value, -1.0) for value in values], dtype=np.float64)
+        except TypeError:  # a value that cannot be looked up
+            kinds = (positions.get(v, -1.0) if isinstance(v, Hashable) else -1.0 for v in values)
+            return np.array(list(kinds), dtype=np.float64)
 
     def _refuse(self, array: np.ndarray, row: int, wanted: str) -> NoReturn:
         value = array[row].item() if isinstance(array[row], np.generic) else array[row]
