@@ -64,7 +64,8 @@ def _check_description(model: Model) -> None:
 @in_float64
 def _check_rows(model: Model, columns: Columns) -> None:
     """Row order and padding change nothing, and the sums of shards add up."""
-    learner = StreamLearner(model, SVB())
+    # the same number of sweeps: which one is the last may hang on rounding
+    learner = StreamLearner(model, SVB(), tolerance=0.0, max_sweeps=5)
     state = learner.init(columns)
     num_rows = len(next(iter(columns.values())))
     backwards = {name: values[::-1] for name, values in columns.items()}
