@@ -39,7 +39,7 @@ bench: .venv-bench/installed
 	touch $@
 
 clean:
-	rm -rf .venv build
+	rm -rf .venv .venv-bench build
 
 .venv/installed: pyproject.toml requirements.lock
 	$(PYTHON) -m venv .venv
