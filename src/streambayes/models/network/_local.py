@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,18 @@ def hidden_vectors(structure: Structure, batch: Batch) -> tuple[str, ...]:
         for variable in structure.variables
         if isinstance(variable, VectorVariable) and set(variable.names) & set(batch.missing)
     )
+
+
+class _Powers(NamedTuple):
+    """Statistics that are 1, some columns and their squares, in this order.
+
+    Attributes:
+        columns: The columns.
+        place: 1 where a statistic (row) is one that factors total (column), which may total it twice.
+    """
+
+    columns: tuple[str, ...]
+    place: np.ndarray
 
 
 @final
@@ -110,42 +122,55 @@ class Rows:
         """
         (name,) = self.hidden
         moments = self.moments(_NOTHING)
-        found = jnp.concatenate(
-            [self._statistics(name, factor, moments) for factor in self._around(name).values()]
-        )
-        return found[:, :0] if self._powers else found.astype(self._batch.values.dtype)
+        if self._powers is None:
+            parts = [self._statistics(name, f, moments) for f in self._around(name).values()]
+        else:
+            present = self.weights[name]
+            means = jnp.stack([moments.means[column] for column in self._powers.columns])
+            parts = [present[None], present * means, present * jnp.square(means)]
+        found = jnp.concatenate(parts)
+        return found[:, :0] if self._has_kernel else found.astype(self._batch.values.dtype)
 
     @functools.cached_property
-    def _powers(self) -> list[tuple[str | None, int]] | None:
-        """The statistics as powers of columns, if the kernel is to be used."""
+    def _powers(self) -> "_Powers | None":
+        """The statistics as powers of columns, if they are."""
         (name,) = self.hidden
         found: list[tuple[str | None, int]] = []
         for entry, factor in self._around(name).items():
             powers = [(None, 0)] if entry == name else factor.powers
-            if powers is None or set(factor.parents) - {name}:
+            if self._batch.missing or powers is None or set(factor.parents) - {name}:
                 return None
             found += powers
-        batch = self._batch
-        columns = {column for column, _ in found if column is not None}
-        size = self._structure.num_values(name)
-        useful = batch.fused and not batch.missing and fits(size, len(columns), batch.values)
-        return found if useful else None
+        columns = tuple(dict.fromkeys(column for column, _ in found if column is not None))
+        place = np.zeros((1 + 2 * len(columns), len(found)))
+        for number, (column, power) in enumerate(found):
+            at = 0 if column is None else columns.index(column) + 1 + (power - 1) * len(columns)
+            place[at, number] = 1.0
+        return _Powers(columns, place) if columns else None
 
-    def _by_kernel(
-        self, coefficients: Array, powers: Sequence[tuple[str | None, int]]
-    ) -> tuple[Array, Array]:
-        """Totals and log normalizers, summed over rows, as ``collapsed`` works them out."""
-        names = list(dict.fromkeys(column for column, _ in powers if column is not None))
-        order = np.zeros((len(powers), 1 + 2 * len(names)))
-        for row, (column, power) in enumerate(powers):
-            at = 0 if column is None else 1 + names.index(column) + (power - 1) * len(names)
-            order[row, at] = 1.0
-        batch = self._batch
-        places = [batch.columns.index(name) for name in names]
-        totals, log_total = mixture_totals(
-            coefficients @ order, batch.values, places, batch.num_rows
+    @property
+    def _has_kernel(self) -> bool:
+        (name,) = self.hidden
+        size = self._structure.num_values(name)
+        return (
+            self._batch.fused
+            and self._powers is not None
+            and fits(size, len(self._powers.columns), self._batch.values)
         )
-        return totals @ order.T, log_total
+
+    def _totals(self, coefficients: Array, statistics: Array) -> tuple[Array, Array]:
+        r"""$\sum_i r_{ki} t_i$ and $\sum_i \ln \sum_k \exp(g_k t_i)$, as ``collapsed`` has them."""
+        batch, (name,) = self._batch, self.hidden
+        if self._has_kernel and self._powers is not None:
+            places = [batch.columns.index(column) for column in self._powers.columns]
+            return mixture_totals(coefficients, batch.values, places, batch.num_rows)
+        statistics = statistics.astype(float)
+        logits = coefficients @ statistics
+        most = logits.max(0)
+        odds = jnp.exp(logits - most)
+        total = odds.sum(0)
+        totals = linalg.row_products(odds, statistics / total)
+        return totals, self.weights[name] @ (most + jnp.log(total))
 
     def collapsed(
         self, expectations: Mapping[str, Any], statistics: Array
@@ -163,6 +188,8 @@ class Rows:
         ends = np.cumsum(sizes)[:-1]
 
         def sums_of(totals: Array) -> dict[str, Any]:
+            if self._powers is not None:
+                totals = totals @ self._powers.place
             return {
                 entry: factor.packed(self._by_factor(name, factor, part))
                 for (entry, factor), part in zip(
@@ -178,17 +205,8 @@ class Rows:
 
         size = self._structure.num_values(name)
         coefficients = jax.grad(joint_of)(jnp.zeros((size, len(statistics))))
-        if self._powers:
-            totals, log_total = self._by_kernel(coefficients, self._powers)
-        else:
-            statistics = statistics.astype(float)
-            logits = coefficients @ statistics
-            most = logits.max(0)
-            odds = jnp.exp(logits - most)
-            total = odds.sum(0)
-            totals = linalg.row_products(odds, statistics / total)
-            log_total = self.weights[name] @ (most + jnp.log(total))
-        entropy = log_total - joint_of(totals)
+        totals, log_total = self._totals(coefficients, statistics)
+        entropy = log_total - (coefficients * totals).sum()  # the joint is linear in the totals
         near = sums_of(totals)
         sums = {
             entry: near[entry] if entry in near else factor.sums(moments, self.weights)
