@@ -232,3 +232,46 @@ class TestRefusals:
             other.step(states, batches)
         with pytest.raises(TypeError, match="expected states from init, got LearnerState"):
             other.step(states["a"], batches)
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_categories_of_a_fleet_with_an_empty_stream(restarts):
+    net = sb.Network()
+    k = net.categorical("k", [1, 0])
+    z = net.categorical("z", 2, parents=[k], latent=True)
+    net.normal("x", parents=[z])
+    learner = sb.StreamLearner(net, sb.SVB(), num_restarts=restarts)
+    rng = np.random.default_rng(0)
+    batch = {"k": (rng.random(60) < 0.2).astype(int), "x": rng.normal(size=60)}
+    nothing = {"k": np.zeros(0, int), "x": np.zeros(0)}
+    found = sb.many(learner).init({"some": batch, "none": nothing})["some"]
+    for mine, theirs in zip(
+        jax.tree.leaves(found), jax.tree.leaves(learner.init(batch)), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12, equal_nan=True)
+
+
+def test_float32_as_the_loop_has_it():
+    rng = np.random.default_rng(0)
+    learner = sb.StreamLearner(sb.models.Gaussian(["x"]), sb.SVB())
+    batches = {n: {"x": rng.normal(50.0, 1.0, 40).astype(np.float32)} for n in range(3)}
+    fleet = sb.many(learner)
+    states, info = fleet.step(fleet.init(batches), batches)
+    for name, batch in batches.items():
+        state, alone = learner.step(learner.init(batch), batch)
+        assert info[name].bound == pytest.approx(alone.bound, rel=1e-13)
+        assert states[name].retained == state.retained
+
+
+def test_names_stay_what_they_are():
+    learner = sb.StreamLearner(sb.models.Gaussian(["x"]), sb.SVB())
+    fleet = sb.many(learner)
+    rows = {"k": [1, "a", 1, (2, 3)], "x": [1.0, 2.0, 4.0, 5.0]}
+    assert list(fleet.init(rows, by="k")) == [1, "a", (2, 3)]
+    masked = np.ma.masked_array([1, 2, 3], [False, True, False])
+    with pytest.raises(ValueError, match="row 1: the name of the stream is missing"):
+        fleet.init({"k": masked, "x": [1.0, 2.0, 3.0]}, by="k")
+    with pytest.raises(ValueError, match="names the streams and is one that the model reads"):
+        fleet.init({"x": [1.0, 2.0]}, by="x")
+    with pytest.raises(TypeError, match="seed must be a whole number, got 'x'"):
+        fleet.init({"a": {"x": [1.0]}}, seed="x")

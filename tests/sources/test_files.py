@@ -3,6 +3,7 @@
 import datetime as dt
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
@@ -96,10 +97,53 @@ def test_what_is_refused(folder, tmp_path):
 
 def test_files_that_do_not_fit_together(folder):
     parquet.write_table(pa.table({"x": [1]}), folder / "9.parquet")
-    with pytest.raises(
-        ValueError, match=r"9.parquet has other columns than 0.parquet: x \(int64\)"
-    ):
-        list(sb.batches(folder / "*.parquet", rows=10, columns=["x"]))
+    with pytest.raises(ValueError, match=r"no column 'y' in 9.parquet; it has \['x'\]"):
+        sb.batches(folder / "*.parquet", rows=10)
     files = [folder / "1.parquet", folder / "0.parquet"]
     with pytest.raises(ValueError, match="column 'when', batch 0: the time goes back"):
         list(sb.batches(files, rows=10, time="when"))
+    table = pa.table([np.zeros(2), np.ones(2)], names=["a", "a"])
+    parquet.write_table(table, folder / "twice.parquet")
+    with pytest.raises(ValueError, match=r"twice.parquet has two columns called 'a'"):
+        sb.batches(folder / "twice.parquet", rows=10)
+    with pytest.raises(ValueError, match="is a folder; name its files"):
+        sb.batches(folder, rows=10)
+
+
+def test_files_that_differ_in_types_and_order(tmp_path):
+    kinds = pa.array(["u", "v"])
+    narrow = kinds.cast(pa.dictionary(pa.int8(), pa.string()))
+    tables = [
+        {"n": pa.array([1, 2]), "kind": narrow},
+        {"kind": kinds.dictionary_encode(), "n": pa.array([0.5, None])},
+        {
+            "kind": kinds.cast(pa.large_string()),
+            "n": pa.array([3, 4], pa.float32()),
+            "other": kinds,
+        },
+    ]
+    for number, columns in enumerate(tables):
+        parquet.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
+    batches = sb.batches(tmp_path / "*.parquet", rows=4)
+    np.testing.assert_array_equal(columns_of(batches, "n"), [1.0, 2.0, 0.5, np.nan, 3.0, 4.0])
+    assert columns_of(batches, "kind").tolist() == ["u", "v"] * 3
+
+
+def test_columns_of_polars(tmp_path):
+    frame = pl.DataFrame({"c": ["u", "v", None]}, schema={"c": pl.Categorical})
+    frame.write_ipc(tmp_path / "polars.arrow")
+    (batch,) = sb.batches(tmp_path / "polars.arrow", rows=5)
+    assert batch.columns["c"].tolist() == ["u", "v", None]
+
+
+def test_odd_names_of_files(tmp_path):
+    path = tmp_path / "odd [x] *?.PARQUET"
+    parquet.write_table(pa.table({"x": [1.0, 2.0]}), path)
+    assert len(sb.batches(str(path), rows=np.int64(1))) == 2
+
+
+def test_the_time_of_a_batch_in_pieces(folder):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x"]), sb.SVB())
+    files = sb.batches(folder / "*.parquet", rows=20, time="when")
+    state, _ = learner.step(learner.init(files), files)
+    assert state.last_time == dt.datetime(2026, 1, 3, 0, 39, tzinfo=dt.UTC).timestamp()

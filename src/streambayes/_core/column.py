@@ -111,9 +111,10 @@ class Column:
 
     def _looked_up(self, array: np.ndarray) -> np.ndarray:
         """Positions of the values among the categories, -1 for a value that is none of them."""
-        numeric = all(isinstance(category, int) for category in self.categories)
-        if array.dtype.kind in "biuf" and numeric:
-            known = np.array(self.categories, dtype=np.float64)
+        known = np.array(self.categories)
+        if array.dtype.kind in "bif" and known.dtype.kind in "bi":
+            if array.dtype.kind == "f":  # beyond, a float stands for several whole numbers
+                array = np.where(np.abs(array) < 2.0**53, array, np.nan)
             order = np.argsort(known)
             nearest = order[np.searchsorted(known[order], array).clip(max=len(known) - 1)]
             found: np.ndarray = np.where(known[nearest] == array, nearest, -1.0)

@@ -70,6 +70,9 @@ def compile_cache(folder: str | Path | bool = True) -> Path | None:
         folder: Another folder; ``False`` for none, ``True`` for the default.
     """
     global _chosen  # noqa: PLW0603
+    if not isinstance(folder, bool | str | Path) or folder == "":
+        message = f"compile_cache: expected a folder, True or False, got {folder!r}"
+        raise TypeError(message)
     if not isinstance(folder, bool) and Path(folder).exists() and not Path(folder).is_dir():
         message = f"compile_cache: {folder} is a file; give a folder"
         raise ValueError(message)

@@ -47,7 +47,11 @@ class Pieces(abc.ABC):
     """Tables in order, which can be read again and again: a stream of batches, or one batch in pieces."""
 
     label: str | None = None
-    time: float | None = None
+
+    @property
+    @abc.abstractmethod
+    def time(self) -> float | None:
+        """The time of the last table, if they have times: that of one batch in pieces."""
 
     @abc.abstractmethod
     def __len__(self) -> int:

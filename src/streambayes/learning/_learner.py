@@ -133,7 +133,13 @@ class StreamLearner:
 
         Of a batch in pieces with many rows, from some of them at equal distances.
         """
-        rows = self._some_rows(first_batch)
+        return self._begun(self._some_rows(first_batch), seed)
+
+    def _begun(self, rows: np.ndarray, seed: int) -> LearnerState:
+        """The state before any batch, given rows of the first one."""
+        if not isinstance(seed, int | np.integer):
+            message = f"init: seed must be a whole number, got {seed!r}"
+            raise TypeError(message)
         scale = self._scale.freeze(rows) if rows.shape[1] else self._scale
         with float64_scope():
             prior = self._internal(self._prior, scale, Blocks.of_prior(self.model.prior()))

@@ -121,6 +121,9 @@ class ManyStates(Mapping[Hashable, LearnerState]):
         Args:
             states: By name, from ``StreamLearner.init``, ``sb.load`` or another ``ManyStates``.
         """
+        if not isinstance(states, Mapping):
+            message = f"added: give a mapping from streams to states, got {type(states).__name__}"
+            raise TypeError(message)
         if not states:
             return self
         new = ManyStates.of(states)
@@ -238,14 +241,14 @@ class _Reports(NamedTuple):
         """The rows of some streams, each padded with zeros: shape (num_streams, num_columns, width)."""
         starts, sizes = self.starts[numbers], self.sizes[numbers]
         num_columns, size = len(self.values), int(sizes[0])
-        found = np.zeros((len(numbers), num_columns, width))
+        found = np.zeros((len(numbers), num_columns, width), self.values.dtype)
         if (sizes == size).all() and (np.diff(starts) == size).all():  # they lie together
             rows = self.values[:, starts[0] : starts[0] + size * len(numbers)]
             found[:, :, :size] = rows.reshape(num_columns, -1, size).swapaxes(0, 1)
             return found
         inside = np.arange(width) < sizes[:, None]
         cells = np.where(inside, starts[:, None] + np.arange(width), 0)
-        return np.where(inside, self.values[:, cells], 0.0).swapaxes(0, 1)
+        return np.where(inside, self.values[:, cells], found.dtype.type(0)).swapaxes(0, 1)
 
 
 @final
@@ -279,17 +282,18 @@ class ManyLearner:
             raise ValueError(message)
         places = {name: place for place, name in enumerate(reports.names)}
         if self.learner.num_restarts > 1 or not reports.sizes.all():
-            names = [column.name for column in self._columns]
             each = {
-                name: self.learner.init(
-                    dict(zip(names, reports.rows(place), strict=True)), seed=seed
-                )
+                name: self.learner._begun(reports.rows(place), seed)
                 for name, place in places.items()
             }
             return ManyStates.of(each)
+        if not isinstance(seed, int | np.integer):
+            message = f"init: seed must be a whole number, got {seed!r}"
+            raise TypeError(message)
         units = [self.learner._scale.freeze(reports.rows(place)) for place in places.values()]
         scale: Scale = jax.tree.map(lambda *parts: np.stack(parts), *units)
         parts, order = [], []
+        reports = reports._replace(values=reports.values.astype(np.float64))
         for members, batch in self._groups(reports, np.arange(len(places))):
             lanes = _padded(members, len(batch.num_rows), members[0])
             with float64_scope():
@@ -466,7 +470,8 @@ class ManyLearner:
             alike = numbers[np.isin(kind_of.ravel(), some)]
             for first in range(0, len(alike), _TOGETHER):
                 members = alike[first : first + _TOGETHER]
-                values = np.zeros((bucket_size(len(members)), len(self._columns), width))
+                shape = (bucket_size(len(members)), len(self._columns), width)
+                values = np.zeros(shape, reports.values.dtype)
                 values[: len(members)] = reports.cut(members, width)
                 num_rows = np.zeros(len(values), np.int64)
                 num_rows[: len(members)] = reports.sizes[members]
@@ -483,7 +488,7 @@ class ManyLearner:
         ):
             message = (
                 "many: give a mapping from streams to batches, such as {'a': {'x': [1.0]}}, or a table "
-                "with by='column'"
+                "with by='column'; a batch in pieces is none"
             )
             raise TypeError(message)
         rows, times = [], []
@@ -505,7 +510,12 @@ class ManyLearner:
         if by not in columns:
             message = f"many: there is no column {by!r}; the table has {sorted(map(str, columns))}"
             raise ValueError(message)
-        streams = np.asarray(columns.pop(by))
+        if any(column.name == by for column in self._columns):
+            message = (
+                f"many: column {by!r} names the streams and is one that the model reads; copy it"
+            )
+            raise ValueError(message)
+        streams = _names(columns.pop(by))
         values = read_rows(self.learner.model, self._columns, columns)
         if len(streams) != values.shape[1]:
             message = f"many: column {by!r} has {len(streams)} values for {values.shape[1]} rows"
@@ -517,14 +527,28 @@ class ManyLearner:
                 message = f"many: column {by!r}, row {row}: the name of the stream is missing"
                 raise ValueError(message)
         if len(set(names)) < len(names):  # rows of a stream do not lie together
-            kinds, codes = np.unique(streams, return_inverse=True)
+            numbers: dict[Hashable, int] = {}
+            codes = np.array([numbers.setdefault(name, len(numbers)) for name in streams.tolist()])
             order = np.argsort(codes, kind="stable")
-            values, names = values[:, order], kinds.tolist()
+            values, names = values[:, order], list(numbers)
             starts = np.searchsorted(codes[order], np.arange(len(names)))
         if not names:
             starts = np.zeros(0, int)
         sizes = np.diff(starts, append=values.shape[1])
         return _Reports(names, values, starts, sizes, np.full(len(names), now))
+
+
+def _names(column: Any) -> np.ndarray:
+    """Names as they are given: a list of text and numbers would become an array of text."""
+    if np.ma.is_masked(column):
+        held: np.ndarray = np.ma.getdata(column).astype(object)
+        held[np.ma.getmaskarray(column)] = None
+        return held
+    if not isinstance(column, list | tuple):
+        return np.asarray(column)
+    names = np.empty(len(column), object)
+    names[:] = column
+    return names
 
 
 def _put(tree: Any, places: np.ndarray, new: Any) -> Any:

@@ -27,24 +27,42 @@ class FileBatches(Pieces):
         paths: Sequence[Path],
         sizes: Sequence[int],
         rows: int,
-        columns: Sequence[str] | None,
+        columns: Sequence[str],
         time: str | None,
     ) -> None:
         self._paths = tuple(paths)
         self._num_rows = sum(sizes)
         self._rows = rows
-        self._columns = None if columns is None else list(columns)
+        self._columns = list(columns)
         self._time = time
 
     def __len__(self) -> int:
         return math.ceil(self._num_rows / self._rows)
+
+    @property
+    def time(self) -> float | None:
+        """The time of the last row, if there are times: that of all rows as one batch."""
+        if self._time is None or not self._num_rows:
+            return None
+        for path in reversed(self._paths):
+            with _Reader(path) as reader:
+                if reader.num_rows:
+                    *_, last = reader.parts([self._time], self._rows)
+                    return float(seconds(self._time, _column(last.column(0)))[-1])
+        return None
 
     def __iter__(self) -> Iterator[StreamBatch]:
         last = -np.inf
         for number, columns in enumerate(self._tables()):
             time = None
             if self._time is not None:
-                moments = seconds(self._time, columns[self._time])
+                try:
+                    moments = seconds(self._time, columns[self._time])
+                except ValueError as error:
+                    error.add_note(
+                        f"in batch {number} of the files, from row {number * self._rows}"
+                    )
+                    raise
                 if moments[0] < last or (np.diff(moments) < 0).any():
                     message = (
                         f"batches: column {self._time!r}, batch {number}: the time goes back; sort the "
@@ -55,36 +73,28 @@ class FileBatches(Pieces):
             yield StreamBatch(columns=columns, time=time)
 
     def _tables(self) -> Iterator[dict[str, np.ndarray]]:
-        import pyarrow as pa
-
-        waiting: list[Any] = []
+        waiting: list[dict[str, np.ndarray]] = []
         held = 0
         for part in self._parts():
-            while part.num_rows:
-                taken = part.slice(0, self._rows - held)
-                waiting.append(taken)
-                held += taken.num_rows
-                part = part.slice(taken.num_rows)  # noqa: PLW2901
+            num_rows = len(next(iter(part.values())))
+            first = 0
+            while first < num_rows:
+                last = min(num_rows, first + self._rows - held)
+                waiting.append({name: values[first:last] for name, values in part.items()})
+                held, first = held + last - first, last
                 if held == self._rows:
-                    yield _columns(pa.Table.from_batches(waiting))
+                    yield _joined(waiting)
                     waiting, held = [], 0
         if waiting:
-            yield _columns(pa.Table.from_batches(waiting))
+            yield _joined(waiting)
 
-    def _parts(self) -> Iterator[Any]:
-        """The files' own pieces, with the columns of the first one in its order."""
-        schema = None
+    def _parts(self) -> Iterator[dict[str, np.ndarray]]:
+        """The files' own pieces."""
         for path in self._paths:
             with _Reader(path) as reader:
+                reader.check(self._columns)
                 for part in reader.parts(self._columns, self._rows):
-                    schema = schema or part.schema
-                    if not part.schema.equals(schema):
-                        message = (
-                            f"batches: {path.name} has other columns than {self._paths[0].name}: "
-                            f"{_listed(part.schema)} instead of {_listed(schema)}"
-                        )
-                        raise ValueError(message)
-                    yield part
+                    yield {name: _column(part.column(name)) for name in self._columns}
 
 
 def file_batches(
@@ -99,27 +109,28 @@ def file_batches(
     named = data if isinstance(data, list | tuple) else [data]
     paths = [path for name in named for path in _found(Path(name))]
     sizes = []
+    wanted = None if columns is None else [*columns]
     for path in paths:
         with _Reader(path) as reader:
-            for name in dict.fromkeys([*(columns or ()), *([] if time is None else [time])]):
-                if name not in reader.names:
-                    message = f"batches: there is no column {name!r} in {path.name}; it has {reader.names}"
-                    raise ValueError(message)
+            wanted = wanted or reader.names
+            wanted = [*dict.fromkeys([*wanted, *([] if time is None else [time])])]
+            reader.check(wanted)
             sizes.append(reader.num_rows)
-    wanted = columns if columns is None or time is None else [*dict.fromkeys([*columns, time])]
-    return FileBatches(paths, sizes, rows, wanted, time)
+    return FileBatches(paths, sizes, rows, wanted or [], time)
 
 
 def _found(path: Path) -> list[Path]:
-    if glob.has_magic(str(path)):
+    if path.is_dir():
+        message = f"batches: {str(path)!r} is a folder; name its files, {str(path / '*.parquet')!r}"
+        raise ValueError(message)
+    found = [path]
+    if not path.is_file():  # or a name with brackets would be a pattern
         found = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
-    else:
-        found = [path] if path.is_file() else []
     if not found:
         message = f"batches: no file {str(path)!r}"
         raise FileNotFoundError(message)
     for each in found:
-        if each.suffix not in _PARQUET + _ARROW:
+        if each.suffix.lower() not in _PARQUET + _ARROW:
             message = (
                 f"batches: {each.name} is no Parquet or Arrow file by its name; files end in "
                 f"{', '.join(_PARQUET + _ARROW)}"
@@ -136,7 +147,8 @@ class _Reader:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self._is_parquet = path.suffix in _PARQUET
+        self._path = path
+        self._is_parquet = path.suffix.lower() in _PARQUET
         try:
             self._file: Any = (
                 pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
@@ -148,6 +160,10 @@ class _Reader:
             raise ValueError(message) from None
         schema = self._file.schema_arrow if self._is_parquet else self._file.schema
         self.names: list[str] = schema.names
+        twice = [name for name in self.names if self.names.count(name) > 1]
+        if twice:
+            message = f"batches: {path.name} has two columns called {twice[0]!r}; rename one"
+            raise ValueError(message)
 
     def __enter__(self) -> "_Reader":
         return self
@@ -156,6 +172,16 @@ class _Reader:
         if self._is_parquet:
             self._file.close()
 
+    def check(self, names: Sequence[str]) -> None:
+        """Raise ``ValueError`` unless it has the columns."""
+        for name in names:
+            if name not in self.names:
+                message = (
+                    f"batches: there is no column {name!r} in {self._path.name}; it has {self.names} "
+                    "(columns=[...] says which to read)"
+                )
+                raise ValueError(message)
+
     @property
     def num_rows(self) -> int:
         if self._is_parquet:
@@ -163,26 +189,27 @@ class _Reader:
         held = range(self._file.num_record_batches)
         return sum(self._file.get_batch(number).num_rows for number in held)
 
-    def parts(self, columns: list[str] | None, rows: int) -> Iterator[Any]:
+    def parts(self, columns: list[str], rows: int) -> Iterator[Any]:
         """Record batches."""
         if self._is_parquet:
             yield from self._file.iter_batches(batch_size=rows, columns=columns)
             return
         for number in range(self._file.num_record_batches):
-            part = self._file.get_batch(number)
-            yield part if columns is None else part.select(columns)
+            yield self._file.get_batch(number).select(columns)
 
 
-def _columns(table: Any) -> dict[str, np.ndarray]:
+def _column(array: Any) -> np.ndarray:
     import pyarrow as pa
 
-    found = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)  # noqa: PLW2901
-        found[name] = column.to_numpy()
+    try:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        found: np.ndarray = array.to_numpy(zero_copy_only=False)
+    except pa.ArrowNotImplementedError:
+        found = np.array(array.to_pylist(), dtype=object)
     return found
 
 
-def _listed(schema: Any) -> str:
-    return ", ".join(f"{field.name} ({field.type})" for field in schema)
+def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """One after the other; whole numbers become floats where a part has gaps or floats."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

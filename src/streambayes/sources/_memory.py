@@ -29,6 +29,11 @@ class Batches(Pieces):
         self._columns = columns
         self._cuts = cuts
 
+    @property
+    def time(self) -> float | None:
+        """The time of the last batch, if there are times: that of all rows as one batch."""
+        return self._cuts[-1][1] if self._cuts else None
+
     def __len__(self) -> int:
         return len(self._cuts)
 
@@ -66,14 +71,16 @@ def batches(
     if sum(choice is not None for choice in (rows, every, by)) != 1:
         message = "batches: give one of rows, every and by"
         raise ValueError(message)
-    if rows is not None and (not isinstance(rows, int) or rows < 1):
-        message = f"batches: rows must be a whole number of at least 1, got {rows}"
+    if rows is not None and (
+        isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1
+    ):
+        message = f"batches: rows must be a whole number of at least 1, got {rows!r}"
         raise ValueError(message)
     if _are_paths(data):
         if rows is None:
             message = "batches: files are cut by rows; load a table for every and by"
             raise ValueError(message)
-        return file_batches(data, rows, columns, time)
+        return file_batches(data, int(rows), columns, time)
     return _of_table(table(data, columns), rows, every, time, by)
 
 
@@ -112,6 +119,9 @@ def _of_table(
 
 def _are_paths(data: Any) -> bool:
     several = isinstance(data, list | tuple) and len(data) > 0
+    if isinstance(data, list | tuple) and not data:
+        message = "batches: the list of files or rows is empty"
+        raise ValueError(message)
     return all(isinstance(each, str | Path) for each in (data if several else [data]))
 
 
