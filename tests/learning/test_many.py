@@ -144,6 +144,8 @@ def test_what_cannot_be_learned_leaves_its_stream_alone():
     states, _ = together.step(together.init(first), first)
     after, info = together.step(states, {**first, "a": {"x": [1e200, 0.0]}}, time=3.0)
     assert info.failed == {"a": sb.Outcome.NOT_FINITE}
+    assert info["a"].rho is None
+    assert info["a"].retained == states["a"].retained
     assert info["b"].outcome == sb.Outcome.CONVERGED
     assert "1 failed" in repr(info)
     assert_same(after["a"], states["a"])

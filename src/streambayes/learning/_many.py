@@ -1,5 +1,6 @@
 """Many streams at once: learners of one model and one policy, stepped together in one compiled call."""
 
+import dataclasses
 import functools
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, final
@@ -176,11 +177,13 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
         num_rows: np.ndarray,
         facts: np.ndarray,
         events: Mapping[int, tuple[str, ...]],
+        before: ManyStates,
     ) -> None:
         self._learner = learner
         self._names = names
         self._facts = facts
         self._events = events
+        self._before = before
         self._num_rows = num_rows
         self._outcomes = np.zeros(0, int)
         if len(facts):
@@ -192,12 +195,19 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
 
     def __getitem__(self, name: Hashable) -> StepInfo:
         number = self._numbers[name]
-        return self._learner._info(
+        outcome = Outcome(int(self._outcomes[number]))
+        info = self._learner._info(
             self._learner._stepper.read_facts(self._facts[number]),
             int(self._num_rows[number]),
-            Outcome(int(self._outcomes[number])),
+            outcome,
             self._events.get(number, ()),
         )
+        if outcome.failed:  # nothing was learned or forgotten
+            held = self._before[name].retained
+            info = dataclasses.replace(
+                info, bound=None, fall=None, rho=None, omega=None, retained=held
+            )
+        return info
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self._names)
@@ -356,6 +366,7 @@ class ManyLearner:
             reports.sizes[order],
             facts,
             {place: events[n] for place, n in enumerate(order.tolist()) if n in events},
+            states,
         )
         if len(busy):
             stacked = self._learned(stacked, places[order], memory, facts)
