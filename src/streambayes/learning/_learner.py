@@ -22,7 +22,7 @@ from streambayes.learning._prediction import Classification, Prediction
 from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
 from streambayes.models import AbstractModel
 
-__all__ = ["Score", "StepError", "StreamLearner", "check_time", "replaced"]
+__all__ = ["Score", "StepError", "StreamLearner", "check_time", "replaced", "start_key"]
 
 Model = AbstractModel[Any, Any]
 Policy = AbstractForgetting[Any, Any]
@@ -137,9 +137,7 @@ class StreamLearner:
 
     def _begun(self, rows: np.ndarray, seed: int) -> LearnerState:
         """The state before any batch, given rows of the first one."""
-        if not isinstance(seed, int | np.integer):
-            message = f"init: seed must be a whole number, got {seed!r}"
-            raise TypeError(message)
+        key = start_key(seed)
         scale = self._scale.freeze(rows) if rows.shape[1] else self._scale
         with float64_scope():
             prior = self._internal(self._prior, scale, Blocks.of_prior(self.model.prior()))
@@ -147,7 +145,7 @@ class StreamLearner:
             if self._start:
                 start = self._internal(self._start, scale, prior)
             else:
-                start = self._best_start(jax.random.key(seed), rows, prior, scale)
+                start = self._best_start(key, rows, prior, scale)
         return LearnerState(
             prior=prior,
             memory=memory,
@@ -614,6 +612,14 @@ def _elapsed(state: LearnerState, time: float | None) -> tuple[float, Any]:
         raise ValueError(message)
     passed = 0.0 if np.isnan(last) else now - last
     return pending + passed, np.float64(now)
+
+
+def start_key(seed: Any) -> Any:
+    """The random key of a start; ``TypeError`` if the seed is no whole number."""
+    if not isinstance(seed, int | np.integer):
+        message = f"init: seed must be a whole number, got {seed!r}"
+        raise TypeError(message)
+    return jax.random.key(int(seed))
 
 
 def check_time(time: Any) -> float:

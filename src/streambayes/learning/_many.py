@@ -24,7 +24,7 @@ from streambayes.learning._intake import (
     read_rows,
     table,
 )
-from streambayes.learning._learner import StreamLearner, check_time, replaced
+from streambayes.learning._learner import StreamLearner, check_time, replaced, start_key
 from streambayes.learning._state import LearnerState, StepInfo
 
 __all__ = ["ManyInfo", "ManyLearner", "ManyStates", "many"]
@@ -297,9 +297,7 @@ class ManyLearner:
                 for name, place in places.items()
             }
             return ManyStates.of(each)
-        if not isinstance(seed, int | np.integer):
-            message = f"init: seed must be a whole number, got {seed!r}"
-            raise TypeError(message)
+        key = start_key(seed)
         units = [self.learner._scale.freeze(reports.rows(place)) for place in places.values()]
         scale: Scale = jax.tree.map(lambda *parts: np.stack(parts), *units)
         parts, order = [], []
@@ -307,7 +305,7 @@ class ManyLearner:
         for members, batch in self._groups(reports, np.arange(len(places))):
             lanes = _padded(members, len(batch.num_rows), members[0])
             with float64_scope():
-                found = self._begin(jax.random.key(seed), batch, _rows_of(scale, lanes))
+                found = self._begin(key, batch, _rows_of(scale, lanes))
             parts.append(_rows_of(found, np.arange(len(members))))
             order.append(members)
         back = np.argsort(np.concatenate(order))

@@ -30,14 +30,15 @@ def learn_pieces(
     """
     units = state.scale.shift, state.scale.factor
 
-    def passed(belief: Any, locals_: list[Any] | None) -> tuple[list[Any], Piece, bool]:
-        held, total, hides = [], None, False
+    def passed(belief: Any, locals_: dict[int, Any] | None) -> tuple[dict[int, Any], Piece, bool]:
+        held: dict[int, Any] = {}
+        total, hides = None, False
         for number, batch in enumerate(read()):
-            local = None if locals_ is None else locals_[number]
+            local = (locals_ or {}).get(number)
             local, piece = stepper.pass_piece(belief, *units, batch, local)
             piece = jax.tree.map(np.asarray, piece)
             total = piece if total is None else jax.tree.map(np.add, total, piece)
-            held.append(local)
+            held[number] = local
             hides = hides or stepper.model.has_hidden(batch)
         if total is None or len(held) != len(locals_ or held):
             message = "the pieces of the batch have changed while it was learned"
