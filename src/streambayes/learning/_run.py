@@ -287,7 +287,8 @@ class _Split:
         for index, data in enumerate(batches, start=first):
             try:
                 if isinstance(data, Pieces):
-                    yield index, data, self._undivided(data), None
+                    self._check_whole()
+                    yield index, data, data, None
                     continue
                 batch = data if isinstance(data, StreamBatch) else StreamBatch(table(data, names))
                 yield index, batch, *self._parts(batch, index)
@@ -295,14 +296,13 @@ class _Split:
                 _say_where(error, index, data)
                 raise
 
-    def _undivided(self, batch: Pieces) -> Pieces:
+    def _check_whole(self) -> None:
         if self.test_fraction or self.held_out is not None:
             message = (
                 "a batch in pieces cannot be split into rows to learn and rows to hold out: hold out whole "
                 "batches, with learner.score"
             )
             raise ValueError(message)
-        return batch
 
     def _parts(
         self, batch: StreamBatch, index: int

@@ -1,5 +1,6 @@
 """Batches of Parquet and Arrow files, read as they are asked for: memory holds one of them."""
 
+import collections
 import glob
 import math
 from collections.abc import Iterator, Sequence
@@ -47,7 +48,7 @@ class FileBatches(Pieces):
         for path in reversed(self._paths):
             with _Reader(path) as reader:
                 if reader.num_rows:
-                    *_, last = reader.parts([self._time], self._rows)
+                    (last,) = collections.deque(reader.parts([self._time], self._rows), maxlen=1)
                     return float(seconds(self._time, _column(last.column(0)))[-1])
         return None
 
