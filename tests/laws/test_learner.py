@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import streambayes as sb
 from streambayes._core.pytree import definition
+from streambayes.families import TruncatedExponential, TruncatedNormal
 from streambayes.forgetting import AbstractSinglePrior
 from streambayes.learning._compiled import stepper
 from tests.tables import MODELS
@@ -605,6 +606,51 @@ def test_no_warnings_for_the_user(learner):
 
 
 def test_compiled_functions_are_shared():
-    assert stepper(PAIR, sb.SVB(), 1e-9, 10) is stepper(
-        sb.models.Gaussian(("x", "y")), sb.SVB(), 1e-9, 10
-    )
+    assert stepper(PAIR, sb.SVB()) is stepper(sb.models.Gaussian(("x", "y")), sb.SVB())
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [
+        [sb.PowerPrior(0.9), sb.PowerPrior(0.99)],
+        [sb.PowerPrior(kl_budget=0.1), sb.PowerPrior(kl_budget=3)],
+        [sb.Fading(0.5), sb.Fading(1.0)],
+        [sb.PVB(100, 0.1), sb.PVB(2000.0, 1)],
+        [sb.SVI(100), sb.SVI(2000, delay=3.0, decay=1)],
+        [sb.SVI(100, step_size=0.1), sb.SVI(200, step_size=1.0)],
+        [sb.HPP(), sb.HPP(TruncatedExponential.from_gamma(2.0))],
+        [
+            sb.MHPP(TruncatedNormal.from_mean_variance(0.5, 1.0)),
+            sb.MHPP(TruncatedNormal.from_mean_variance(0.9, 0.01)),
+        ],
+    ],
+    ids=lambda alike: alike[0].name,
+)
+def test_policies_that_differ_in_numbers_share_a_program_and_not_their_results(alike):
+    model = sb.models.Gaussian(["of", "these", "alone"])
+    first, second = (sb.StreamLearner(model, policy) for policy in alike)
+    third = sb.StreamLearner(model, alike[1], tolerance=1e-6, max_sweeps=20)
+    rng = np.random.default_rng(0)
+    data = [rng.normal(size=(40, 3)), rng.normal(1.0, size=(40, 3))]
+    posteriors = []
+    for learner in (first, second, third):
+        state = learner.init(data[0])
+        for batch in data:
+            state, _ = learner.step(state, batch)
+        posteriors.append(np.concatenate([np.ravel(x) for x in jax.tree.leaves(state.posterior)]))
+    assert first._stepper is second._stepper is third._stepper
+    assert first._stepper.learn._run._cache_size() == 1
+    assert not np.allclose(posteriors[0], posteriors[1], rtol=1e-3)
+    np.testing.assert_allclose(posteriors[1], posteriors[2], rtol=1e-3)
+
+
+def test_what_distinguishes_programs_is_kept_apart():
+    def shared(*policies):
+        return stepper(PAIR, policies[0]) is stepper(PAIR, policies[1])
+
+    assert not shared(sb.PowerPrior(0.9), sb.PowerPrior(kl_budget=0.9))
+    assert not shared(sb.SVI(100), sb.SVI(100, step_size=0.1))
+    assert not shared(sb.PVB(100, 0.1), sb.PVB(100, 0.1, minibatch_size=10))
+    assert not shared(sb.HPP(), sb.HPP(max_rounds=1))
+    assert not shared(sb.HPP(), sb.MHPP())
+    assert sb.PowerPrior(0.9) != sb.PowerPrior(0.99)

@@ -5,7 +5,15 @@ from typing import Any, TypeVar, dataclass_transform
 
 import jax
 
-__all__ = ["definition", "is_definition", "lookup", "pytree", "registered_name", "static"]
+__all__ = [
+    "definition",
+    "is_definition",
+    "lookup",
+    "number",
+    "pytree",
+    "registered_name",
+    "static",
+]
 
 T = TypeVar("T")
 _BY_NAME: dict[str, type[Any]] = {}
@@ -15,6 +23,15 @@ _DEFINITIONS: set[type[Any]] = set()
 def static(**options: Any) -> Any:
     """A field that is part of a pytree's structure: hashable, never an array."""
     return dataclasses.field(metadata={"static": True}, **options)
+
+
+def number(**options: Any) -> Any:
+    """A field of a definition that compiled code takes as an argument.
+
+    Definitions that differ in such numbers alone share a program. Code may calculate with them but not
+    decide by them, except whether they are ``None``.
+    """
+    return dataclasses.field(metadata={"number": True}, **options)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, dataclasses.field))
@@ -28,6 +45,27 @@ def pytree(cls: type[T]) -> type[T]:
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # a dataclass since the line above
     leaves = tuple(field.name for field in fields if not field.metadata.get("static"))
     structure = tuple(field.name for field in fields if field.metadata.get("static"))
+    return _register(_taken_apart(cls, leaves, structure))
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(number, dataclasses.field))
+def definition(cls: type[T]) -> type[T]:
+    """A frozen, hashable dataclass of plain settings: a model or a policy.
+
+    Equal settings are equal values, so they share one compilation, and a saved state names its
+    model and policy by class and fields. Every field must be an argument of ``__init__``.
+    """
+    cls = dataclasses.dataclass(frozen=True)(cls)
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # a dataclass since the line above
+    leaves = tuple(field.name for field in fields if field.metadata.get("number"))
+    structure = tuple(field.name for field in fields if not field.metadata.get("number"))
+    made = _register(_taken_apart(cls, leaves, structure))
+    _DEFINITIONS.add(made)
+    return made
+
+
+def _taken_apart(cls: type[T], leaves: tuple[str, ...], structure: tuple[str, ...]) -> type[T]:
+    """The class, known to JAX: some fields are leaves, the others part of the structure."""
     keys = tuple(jax.tree_util.GetAttrKey(name) for name in leaves)
 
     def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -45,19 +83,7 @@ def pytree(cls: type[T]) -> type[T]:
         return value
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
-    return _register(cls)
-
-
-@dataclass_transform(frozen_default=True)
-def definition(cls: type[T]) -> type[T]:
-    """A frozen, hashable dataclass of plain settings: a model or a policy.
-
-    Equal settings are equal values, so they share one compilation, and a saved state names its
-    model and policy by class and fields. Every field must be an argument of ``__init__``.
-    """
-    made = _register(dataclasses.dataclass(frozen=True)(cls))
-    _DEFINITIONS.add(made)
-    return made
+    return cls
 
 
 def is_definition(cls: type[Any]) -> bool:

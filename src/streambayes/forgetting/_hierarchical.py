@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from streambayes._core.pytree import definition, pytree
+from streambayes._core.pytree import definition, number, pytree
 from streambayes.families import (
     AbstractBelief,
     AbstractRho,
@@ -139,7 +139,7 @@ class HPP(AbstractHierarchical):
         max_rounds: The most rounds of sweeps and updates of rho per batch.
     """
 
-    rho_prior: AbstractRho = TruncatedExponential.from_gamma(0.1)
+    rho_prior: AbstractRho = number(default=TruncatedExponential.from_gamma(0.1))
     max_rounds: int = 100
 
     @property
@@ -161,7 +161,7 @@ class MHPP(AbstractHierarchical):
         max_rounds: The most rounds of sweeps and updates of rho per batch.
     """
 
-    rho_prior: AbstractRho = TruncatedExponential.from_gamma(0.1)
+    rho_prior: AbstractRho = number(default=TruncatedExponential.from_gamma(0.1))
     max_rounds: int = 100
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final
 import jax.numpy as jnp
 from jax import Array
 
-from streambayes._core.pytree import definition, pytree
+from streambayes._core.pytree import definition, number, pytree
 from streambayes.families import AbstractBelief, Blocks, Point
 from streambayes.forgetting._base import AbstractForgetting, Clock, Report
 
@@ -120,8 +120,8 @@ class PVB(AbstractPopulation):
         minibatch_size: Rows per step; the whole batch by default.
     """
 
-    population_size: float
-    step_size: float
+    population_size: float = number()
+    step_size: float = number()
     minibatch_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -154,10 +154,10 @@ class SVI(AbstractPopulation):
         minibatch_size: Rows per step; the whole batch by default.
     """
 
-    num_rows: float
-    delay: float = 1.0
-    decay: float = 0.7
-    step_size: float | None = None
+    num_rows: float = number()
+    delay: float = number(default=1.0)
+    decay: float = number(default=0.7)
+    step_size: float | None = number(default=None)
     minibatch_size: int | None = None
 
     def __post_init__(self) -> None:

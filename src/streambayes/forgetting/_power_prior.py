@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from streambayes._core.pytree import definition
+from streambayes._core.pytree import definition, number
 from streambayes.families import Blocks
 from streambayes.forgetting._base import (
     AbstractSinglePrior,
@@ -32,8 +32,8 @@ class PowerPrior(AbstractSinglePrior):
             $KL(\hat p_t \| q_{t-1}) \le \kappa$ nats, summed over all blocks.
     """
 
-    rho: float | None = None
-    kl_budget: float | None = None
+    rho: float | None = number(default=None)
+    kl_budget: float | None = number(default=None)
 
     def __post_init__(self) -> None:
         if (self.rho is None) == (self.kl_budget is None):
@@ -73,7 +73,7 @@ class Fading(AbstractSinglePrior):
         rho: The share of the past that is kept, in [0, 1].
     """
 
-    rho: float
+    rho: float = number()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", unit_interval("Fading", "rho", self.rho))

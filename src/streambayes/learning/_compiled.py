@@ -20,7 +20,17 @@ from streambayes.learning._rows import cut_batch, init_local, map_rows, pass_row
 from streambayes.learning._sweep import Ascender, Ascent, ascend
 from streambayes.models import AbstractModel
 
-__all__ = ["Facts", "Piece", "Scorer", "Stepper", "scorer", "standardised", "stepper"]
+__all__ = [
+    "Facts",
+    "Piece",
+    "Scorer",
+    "Settings",
+    "Stepper",
+    "scorer",
+    "settings_of",
+    "standardised",
+    "stepper",
+]
 
 Model = AbstractModel[Any, Any]
 Policy = AbstractForgetting[Any, Any]
@@ -37,6 +47,20 @@ class Facts(NamedTuple):
     num_sweeps: Array
     num_rounds: Array
     outcome: Array
+
+
+class Settings(NamedTuple):
+    """The numbers among the settings of a learner: programs take them as arguments.
+
+    Attributes:
+        policy: The numbers of the policy, as JAX takes it apart.
+        tolerance: The bound has settled when it gains at most this much per observation.
+        max_sweeps: The most sweeps per batch.
+    """
+
+    policy: tuple[Any, ...]
+    tolerance: Any
+    max_sweeps: Any
 
 
 class Piece(NamedTuple):
@@ -137,16 +161,18 @@ class Stepper:
     as much as a small step; ``read_facts`` takes it apart. ``learn_many`` has a leading axis of streams
     on everything. A batch in pieces is learned by ``begin``, then turns of ``pass_piece`` for every piece
     and ``turn``, then ``finish``.
+
+    Args:
+        model: The model.
+        kind: The policy's structure, as JAX takes it apart: all of it but its numbers.
     """
 
-    def __init__(self, model: Model, policy: Policy, tolerance: float, max_sweeps: int) -> None:
+    def __init__(self, model: Model, kind: Any) -> None:
         self.model = model
-        self._policy = policy
-        self._tolerance = tolerance
-        self._max_sweeps = max_sweeps
+        self._kind = kind
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
         self.learn = Program(self._learn)
-        self.learn_many = Program(jax.vmap(self._learn))
+        self.learn_many = Program(jax.vmap(self._learn, in_axes=(None, *(0,) * 8)))
         self.pass_piece = Program(self._pass_piece)
         self.begin = Program(self._begin, static_argnames=("hides",))
         self.turn = Program(self._turn, static_argnames=("hides",))
@@ -166,8 +192,14 @@ class Stepper:
         facts: Facts = jax.tree.unflatten(tree, leaves)
         return facts
 
+    def policy_of(self, settings: Settings) -> Policy:
+        """The policy of these numbers."""
+        policy: Policy = jax.tree.unflatten(self._kind, settings.policy)
+        return policy
+
     def _learn(
         self,
+        settings: Settings,
         memory: Any,
         belief: AbstractBelief,
         prior: Blocks,
@@ -180,10 +212,9 @@ class Stepper:
         batch, log_jacobian = standardised(batch, shift, factor)
         rows = self.model.num_observations(batch)
         clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
-        learn = (
-            self._learn_whole if self._policy.minibatch_size is None else self._learn_minibatches
-        )
-        memory, facts = learn(memory, belief, prior, batch, clock)
+        is_whole = self.policy_of(settings).minibatch_size is None
+        learn = self._learn_whole if is_whole else self._learn_minibatches
+        memory, facts = learn(settings, memory, belief, prior, batch, clock)
         return memory, self._flat(facts, log_jacobian.sum())
 
     def _flat(self, facts: Facts, log_jacobian: Array) -> Array:
@@ -192,50 +223,39 @@ class Stepper:
         return jnp.concatenate([leaf.ravel().astype(float) for leaf in leaves])
 
     def _learn_whole(
-        self, memory: Any, belief: AbstractBelief, prior: Blocks, batch: Batch, clock: Clock
+        self,
+        settings: Settings,
+        memory: Any,
+        belief: AbstractBelief,
+        prior: Blocks,
+        batch: Batch,
+        clock: Clock,
     ) -> tuple[Any, Facts]:
-        anchor = self._policy.open(memory, prior, clock)
+        policy = self.policy_of(settings)
+        anchor = policy.open(memory, prior, clock)
         at, settled = ascend(
             self.model,
-            self._policy,
+            policy,
             batch,
             anchor,
             belief,
-            tolerance=self._tolerance_of(clock),
-            max_sweeps=self._max_sweeps,
+            tolerance=_tolerance(settings, clock),
+            max_sweeps=settings.max_sweeps,
         )
-        return self._closed(anchor, at, settled, clock)
-
-    def _tolerance_of(self, clock: Clock) -> Array:
-        return self._tolerance * jnp.maximum(clock.rows, 1.0)
-
-    def _closed(self, anchor: Any, at: Ascent, settled: Array, clock: Clock) -> tuple[Any, Facts]:
-        policy = self._policy
-        memory, report = policy.close(at.anchor, at.belief, clock)
-        posterior = at.belief.summary()
-        outcome = jnp.where(settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
-        if policy.maximises_bound:
-            outcome = jnp.where(jnp.isfinite(at.bound), outcome, Outcome.NOT_FINITE)
-        outcome = jnp.where(posterior.is_proper(), outcome, Outcome.IMPROPER)
-        outcome = jnp.where(posterior.is_finite(), outcome, Outcome.NOT_FINITE)
-        outcome = jnp.where(policy.is_proper(anchor), outcome, Outcome.IMPROPER)
-        facts = Facts(
-            report=report,
-            retained=posterior.counts,
-            bound=at.bound,
-            fall=at.fall,
-            num_observations=clock.rows,
-            num_sweeps=at.num_sweeps,
-            num_rounds=at.num_rounds,
-            outcome=outcome,
-        )
-        return memory, facts
+        return _closed(policy, anchor, at, settled, clock)
 
     def _learn_minibatches(
-        self, memory: Any, belief: AbstractBelief, prior: Blocks, batch: Batch, clock: Clock
+        self,
+        settings: Settings,
+        memory: Any,
+        belief: AbstractBelief,
+        prior: Blocks,
+        batch: Batch,
+        clock: Clock,
     ) -> tuple[Any, Facts]:
         """One minibatch after another."""
-        size = self._policy.minibatch_size or batch.values.shape[1]
+        policy = self.policy_of(settings)
+        size = policy.minibatch_size or batch.values.shape[1]
         pieces = batch.values.shape[1] // size
         values = batch.values.reshape(-1, pieces, size).swapaxes(0, 1)
         num_rows = jnp.clip(batch.num_rows - size * jnp.arange(pieces), 0, size)
@@ -247,10 +267,10 @@ class Stepper:
             # the batch's time passes at its first minibatch
             elapsed = jnp.where(seen > clock.rows_seen, 0.0, clock.elapsed)
             now = Clock(rows=rows, rows_seen=seen, elapsed=elapsed)
-            learned, facts = self._learn_whole(memory, belief, prior, part, now)
+            learned, facts = self._learn_whole(settings, memory, belief, prior, part, now)
             memory, belief = jax.tree.map(
                 lambda new, old: jnp.where(part.num_rows > 0, new, old),
-                (learned, self._policy.belief(learned)),
+                (learned, policy.belief(learned)),
                 (memory, belief),
             )
             return (memory, belief, seen + rows), facts
@@ -275,37 +295,92 @@ class Stepper:
         after, summary = pass_rows(self.model, belief.expectations(), cut, before)
         return None if after is before else after, Piece(summary, rows, log_jacobian.sum())
 
-    def _climb(self, clock: Clock, *, hides: bool) -> Ascender:
+    def _climb(self, settings: Settings, clock: Clock, *, hides: bool) -> Ascender:
         return Ascender(
             self.model,
-            self._policy,
+            self.policy_of(settings),
             hides=hides,
-            tolerance=self._tolerance_of(clock),
-            max_sweeps=self._max_sweeps,
+            tolerance=_tolerance(settings, clock),
+            max_sweeps=settings.max_sweeps,
         )
 
     def _begin(
-        self, memory: Any, belief: AbstractBelief, prior: Blocks, clock: Clock, hides: bool
+        self,
+        settings: Settings,
+        memory: Any,
+        belief: AbstractBelief,
+        prior: Blocks,
+        clock: Clock,
+        hides: bool,
     ) -> tuple[Any, Ascent]:
-        anchor = self._policy.open(memory, prior, clock)
-        return anchor, self._climb(clock, hides=hides).begin(anchor, belief, None, None)
+        anchor = self.policy_of(settings).open(memory, prior, clock)
+        return anchor, self._climb(settings, clock, hides=hides).begin(anchor, belief, None, None)
 
-    def _turn(self, at: Ascent, summary: Any, clock: Clock, hides: bool) -> tuple[Ascent, Array]:
+    def _turn(
+        self, settings: Settings, at: Ascent, summary: Any, clock: Clock, hides: bool
+    ) -> tuple[Ascent, Array]:
         """A turn of the loop, and whether it was the last one."""
-        climb = self._climb(clock, hides=hides)
+        climb = self._climb(settings, clock, hides=hides)
         at = climb.turn(at, None, summary)._replace(summary=None)
         return at, climb.is_over(at)
 
     def _finish(
-        self, anchor: Any, at: Ascent, clock: Clock, log_jacobian: Array, hides: bool
+        self,
+        settings: Settings,
+        anchor: Any,
+        at: Ascent,
+        clock: Clock,
+        log_jacobian: Array,
+        hides: bool,
     ) -> tuple[Any, Array]:
-        end, settled = self._climb(clock, hides=hides).end(at)
-        memory, facts = self._closed(anchor, end, settled, clock)
+        end, settled = self._climb(settings, clock, hides=hides).end(at)
+        memory, facts = _closed(self.policy_of(settings), anchor, end, settled, clock)
         return memory, self._flat(facts, log_jacobian)
 
 
 scorer = functools.cache(Scorer)
-stepper = functools.cache(Stepper)
+_stepper = functools.cache(Stepper)
+
+
+def stepper(model: Model, policy: Policy) -> Stepper:
+    """The steps of a model under policies that differ from this one in numbers alone."""
+    return _stepper(model, jax.tree.structure(policy))
+
+
+def settings_of(policy: Policy, tolerance: float, max_sweeps: int) -> Settings:
+    """The numbers of a learner in the form that programs take."""
+    numbers = tuple(np.asarray(leaf, float) for leaf in jax.tree.leaves(policy))
+    return Settings(numbers, np.float64(tolerance), np.int64(max_sweeps))
+
+
+def _tolerance(settings: Settings, clock: Clock) -> Array:
+    found: Array = settings.tolerance * jnp.maximum(clock.rows, 1.0)
+    return found
+
+
+def _closed(
+    policy: Policy, anchor: Any, at: Ascent, settled: Array, clock: Clock
+) -> tuple[Any, Facts]:
+    """What a batch leaves behind, and the facts of it."""
+    memory, report = policy.close(at.anchor, at.belief, clock)
+    posterior = at.belief.summary()
+    outcome = jnp.where(settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
+    if policy.maximises_bound:
+        outcome = jnp.where(jnp.isfinite(at.bound), outcome, Outcome.NOT_FINITE)
+    outcome = jnp.where(posterior.is_proper(), outcome, Outcome.IMPROPER)
+    outcome = jnp.where(posterior.is_finite(), outcome, Outcome.NOT_FINITE)
+    outcome = jnp.where(policy.is_proper(anchor), outcome, Outcome.IMPROPER)
+    facts = Facts(
+        report=report,
+        retained=posterior.counts,
+        bound=at.bound,
+        fall=at.fall,
+        num_observations=clock.rows,
+        num_sweeps=at.num_sweeps,
+        num_rounds=at.num_rounds,
+        outcome=outcome,
+    )
+    return memory, facts
 
 
 def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> tuple[Any, Any]:

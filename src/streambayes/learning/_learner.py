@@ -15,7 +15,7 @@ from streambayes._core.precision import float64_scope
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractFamily, Blocks
 from streambayes.forgetting import SVB, AbstractForgetting
-from streambayes.learning._compiled import Facts, scorer, stepper
+from streambayes.learning._compiled import Facts, scorer, settings_of, stepper
 from streambayes.learning._intake import Pieces, StreamBatch, lacking_columns, pad, read_rows
 from streambayes.learning._piecewise import learn_pieces
 from streambayes.learning._prediction import Classification, Prediction
@@ -125,7 +125,8 @@ class StreamLearner:
         self._start = _given_blocks(model, start, "start")
         self._columns = model.columns
         self._labels = model.labels()
-        self._stepper = stepper(model, forgetting, self.tolerance, self.max_sweeps)
+        self._stepper = stepper(model, forgetting)
+        self._settings = settings_of(forgetting, self.tolerance, max_sweeps)
         self._scorer = scorer(model)
 
     def init(self, first_batch: Any, *, seed: int = 0) -> LearnerState:
@@ -188,6 +189,7 @@ class StreamLearner:
                 memory, flat, num_rows = self._learn_pieces(state, batch, elapsed)
             else:
                 memory, flat = self._stepper.learn(
+                    self._settings,
                     state.memory,
                     state.belief,
                     state.prior,
@@ -387,7 +389,7 @@ class StreamLearner:
                     sizes.append(rows.shape[1])
                     yield self._pad(rows, as_given=True)
 
-        memory, flat = learn_pieces(self._stepper, state, read, elapsed)
+        memory, flat = learn_pieces(self._stepper, self._settings, state, read, elapsed)
         return memory, flat, sum(sizes)
 
     def _best_start(self, key: Any, rows: np.ndarray, prior: Blocks, scale: Scale) -> Blocks:
@@ -406,12 +408,15 @@ class StreamLearner:
     def _best_of(self, starts: list[Blocks], rows: np.ndarray, prior: Blocks, scale: Scale) -> int:
         """Which start's sweeps over the rows reach the highest bound for a prior."""
         plain = SVB()
-        trial = stepper(self.model, plain, self.tolerance, self.max_sweeps)
+        trial = stepper(self.model, plain)
+        settings = settings_of(plain, self.tolerance, self.max_sweeps)
         batch, units, zero = self._pad(rows), _units(scale), np.float64(0.0)
         bounds = []
         for start in starts:
             belief = plain.belief(plain.init(start))
-            _, flat = trial.learn(plain.init(prior), belief, prior, *units, batch, zero, zero)
+            _, flat = trial.learn(
+                settings, plain.init(prior), belief, prior, *units, batch, zero, zero
+            )
             bounds.append(float(trial.read_facts(np.asarray(flat)).bound))
         return int(np.argmax(np.nan_to_num(bounds, nan=-np.inf)))
 

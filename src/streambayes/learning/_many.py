@@ -378,6 +378,7 @@ class ManyLearner:
         lanes = _padded(places, len(batch.num_rows), places[0])
         with float64_scope():
             found: tuple[Any, Any] = self.learner._stepper.learn_many(
+                self.learner._settings,
                 *_rows_of((stacked.memory, stacked.belief, stacked.prior), lanes),
                 stacked.scale.shift[lanes],
                 stacked.scale.factor[lanes],

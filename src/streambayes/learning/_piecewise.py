@@ -8,14 +8,18 @@ import numpy as np
 
 from streambayes._core.batch import Batch
 from streambayes.forgetting import Clock
-from streambayes.learning._compiled import Piece, Stepper
+from streambayes.learning._compiled import Piece, Settings, Stepper
 from streambayes.learning._state import LearnerState
 
 __all__ = ["learn_pieces"]
 
 
 def learn_pieces(
-    stepper: Stepper, state: LearnerState, read: Callable[[], Iterable[Batch]], elapsed: float
+    stepper: Stepper,
+    settings: Settings,
+    state: LearnerState,
+    read: Callable[[], Iterable[Batch]],
+    elapsed: float,
 ) -> tuple[Any, Any]:
     """What ``Stepper.learn`` returns, for the batch that all pieces are together.
 
@@ -24,6 +28,7 @@ def learn_pieces(
 
     Args:
         stepper: The compiled step.
+        settings: The learner's numbers.
         state: The state before the batch.
         read: The pieces, the same whenever they are asked for.
         elapsed: Time since the last batch.
@@ -51,14 +56,18 @@ def learn_pieces(
         rows_seen=state.rows_seen,
         elapsed=np.float64(elapsed),  # type: ignore[arg-type]
     )
-    anchor, at = stepper.begin(state.memory, state.belief, state.prior, clock, hides=hides)
+    anchor, at = stepper.begin(
+        settings, state.memory, state.belief, state.prior, clock, hides=hides
+    )
     summary = total.summary
     while True:
-        at, is_over = stepper.turn(at, summary, clock, hides=hides)
+        at, is_over = stepper.turn(settings, at, summary, clock, hides=hides)
         if is_over:
             break
         if hides:
             held, swept, _ = passed(at.belief, held)
             summary = swept.summary
-    found: tuple[Any, Any] = stepper.finish(anchor, at, clock, total.log_jacobian, hides=hides)
+    found: tuple[Any, Any] = stepper.finish(
+        settings, anchor, at, clock, total.log_jacobian, hides=hides
+    )
     return found

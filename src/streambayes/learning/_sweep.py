@@ -45,11 +45,11 @@ class Ascender:
         policy: The policy.
         hides: Whether rows hide variables; if not, one pass over them serves all turns.
         tolerance: A scalar.
-        max_sweeps: The most turns.
+        max_sweeps: The most turns, a scalar.
     """
 
     def __init__(
-        self, model: Model, policy: Policy, *, hides: bool, tolerance: Array, max_sweeps: int
+        self, model: Model, policy: Policy, *, hides: bool, tolerance: Array, max_sweeps: Array
     ) -> None:
         self._model = model
         self._policy = policy
@@ -158,7 +158,7 @@ def ascend(
     belief: AbstractBelief,
     *,
     tolerance: Array,
-    max_sweeps: int,
+    max_sweeps: Array,
 ) -> tuple[Ascent, Array]:
     """Sweep until the bound settles; refine the policy; go on from there until it settles again.
 

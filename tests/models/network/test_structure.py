@@ -417,7 +417,7 @@ class TestEquality:
         assert one == other
         assert hash(one) == hash(other)
         assert scorer(one) is scorer(other)
-        assert stepper(one, sb.HPP(), 1e-12, 100) is stepper(other, sb.HPP(), 1e-12, 100)
+        assert stepper(one, sb.HPP()) is stepper(other, sb.HPP())
 
     def test_a_learner_goes_on_with_the_state_of_an_equal_network(self):
         first, second = (sb.StreamLearner(small(), sb.HPP()) for _ in range(2))
