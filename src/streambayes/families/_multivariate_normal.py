@@ -53,7 +53,7 @@ class MultivariateNormal(AbstractFamily):
 
     def mean(self) -> Array:
         """$m = P^{-1} (Pm)$."""
-        return linalg.solve(self._factor(), self.precision_mean[..., None])[..., 0]
+        return self._parts()[1]
 
     def covariance(self) -> Array:
         """$P^{-1}$."""
@@ -91,8 +91,9 @@ class MultivariateNormal(AbstractFamily):
         return 0.5 * (jnp.square(half).sum(-1) - linalg.log_det(factor))
 
     def expected_stats(self) -> MultivariateNormalStats:
-        mean = self.mean()
-        return MultivariateNormalStats(mean, self.covariance() + outer(mean))
+        factor, mean = self._parts()
+        covariance = linalg.solve(factor, jnp.eye(mean.shape[-1]))
+        return MultivariateNormalStats(mean, covariance + outer(mean))
 
     def sufficient_stats(self, x: Any) -> MultivariateNormalStats:
         return MultivariateNormalStats(jnp.asarray(x), outer(jnp.asarray(x)))
@@ -110,24 +111,31 @@ class MultivariateNormal(AbstractFamily):
         return linalg.is_positive_definite(self.precision)
 
     def kl(self, other: Self) -> Array:
-        factor = other._factor()
-        distance = linalg.square_norm(self.mean() - other.mean(), factor)
+        factor, mean = self._parts()
+        other_factor, other_mean = other._parts()
+        distance = linalg.square_norm(mean - other_mean, other_factor)
         gap = other.precision - self.precision
-        return 0.5 * (matrix_excess(self._factor(), gap, factor) + distance)
+        return 0.5 * (matrix_excess(factor, gap, other_factor) + distance)
 
     def entropy(self) -> Array:
         size = self.precision_mean.shape[-1]
         return size * (numerics.HALF_LOG_TWO_PI + 0.5) - 0.5 * linalg.log_det(self._factor())
 
     def log_prob(self, x: Any) -> Array:
-        factor = self._factor()
-        distance = linalg.square_norm(jnp.asarray(x) - self.mean(), factor)
+        factor, mean = self._parts()
+        distance = linalg.square_norm(jnp.asarray(x) - mean, factor)
         return 0.5 * (linalg.log_det(factor) - distance) + self.log_base_measure(x)
 
     def sample(self, key: Array, num_samples: int) -> Array:
         noise = jax.random.normal(key, (num_samples, *self.precision_mean.shape), dtype=float)
         # P = L L^T: x = m + L^-T e has covariance P^-1
-        return self.mean() + linalg.solve_lower_transposed(self._factor(), noise[..., None])[..., 0]
+        factor, mean = self._parts()
+        return mean + linalg.solve_lower_transposed(factor, noise[..., None])[..., 0]
+
+    def _parts(self) -> tuple[linalg.Factor, Array]:
+        """The factor and the mean: one factor serves, since XLA would form as many as are written."""
+        factor = self._factor()
+        return factor, linalg.solve(factor, self.precision_mean[..., None])[..., 0]
 
     def _factor(self) -> linalg.Factor:
         return linalg.cholesky(self.precision)

@@ -87,17 +87,12 @@ class MultivariateNormalGamma(AbstractFamily):
     @property
     def location(self) -> Array:
         r"""$m = K^{-1} (Km)$, shape (\*batch, p)."""
-        return linalg.solve(self._factor(), self.scaled_mean[..., None])[..., 0]
+        return self._parts().location
 
     @property
     def precision(self) -> Gamma:
         """The marginal of the precision."""
-        size = self.scaled_mean.shape[-1]
-        half = linalg.solve_lower(self._factor(), self.scaled_mean[..., None])[..., 0]
-        return Gamma(
-            shape_minus_one=self.shape_plus_half_size_minus_one - 0.5 * size,
-            negative_rate=self.negative_rate + 0.5 * jnp.square(half).sum(-1),
-        )
+        return self._parts().precision
 
     def rescaled(self, matrix: Any, inverse: Any, offset: Any, factor: Any) -> Self:
         r"""The distribution of $(Tb + t, \tau / f^2)$: the same belief in other units.
@@ -136,12 +131,13 @@ class MultivariateNormalGamma(AbstractFamily):
         )
 
     def log_normalizer(self) -> Array:
-        return self.precision.log_normalizer() - 0.5 * linalg.log_det(self._factor())
+        factor, _, gamma = self._parts()
+        return gamma.log_normalizer() - 0.5 * linalg.log_det(factor)
 
     def expected_stats(self) -> MultivariateNormalGammaStats:
-        log_precision, precision = self.precision.expected_stats()
-        mean, size = self.location, self.scaled_mean.shape[-1]
-        covariance = linalg.solve(self._factor(), jnp.eye(size))
+        factor, mean, gamma = self._parts()
+        log_precision, precision = gamma.expected_stats()
+        covariance = linalg.solve(factor, jnp.eye(mean.shape[-1]))
         return MultivariateNormalGammaStats(
             precision[..., None] * mean,
             precision[..., None, None] * outer(mean) + covariance,
@@ -171,34 +167,50 @@ class MultivariateNormalGamma(AbstractFamily):
         return linalg.is_positive_definite(self.scale) & self.precision.is_proper()
 
     def kl(self, other: Self) -> Array:
-        gamma, factor = self.precision, other._factor()
-        spread = matrix_excess(self._factor(), other.scale - self.scale, factor)
-        distance = gamma.mean() * linalg.square_norm(self.location - other.location, factor)
-        return gamma.kl(other.precision) + 0.5 * (spread + distance)
+        factor, location, gamma = self._parts()
+        other_factor, other_location, other_gamma = other._parts()
+        spread = matrix_excess(factor, other.scale - self.scale, other_factor)
+        distance = gamma.mean() * linalg.square_norm(location - other_location, other_factor)
+        return gamma.kl(other_gamma) + 0.5 * (spread + distance)
 
     def entropy(self) -> Array:
-        gamma, size = self.precision, self.scaled_mean.shape[-1]
-        log_det = linalg.log_det(self._factor()) + size * gamma.expected_stats().log_value
+        factor, _, gamma = self._parts()
+        size = self.scaled_mean.shape[-1]
+        log_det = linalg.log_det(factor) + size * gamma.expected_stats().log_value
         return gamma.entropy() + size * (numerics.HALF_LOG_TWO_PI + 0.5) - 0.5 * log_det
 
     def log_prob(self, x: MeanPrecision) -> Array:
         mean, precision = jnp.asarray(x.mean), jnp.asarray(x.precision)
-        factor = self._factor()
+        factor, location, gamma = self._parts()
         log_det = linalg.log_det(factor) + mean.shape[-1] * jnp.log(precision)
-        distance = precision * linalg.square_norm(mean - self.location, factor)
+        distance = precision * linalg.square_norm(mean - location, factor)
         conditional = 0.5 * (log_det - distance) + self.log_base_measure(x)
-        return self.precision.log_prob(precision) + conditional
+        return gamma.log_prob(precision) + conditional
 
     def sample(self, key: Array, num_samples: int) -> MeanPrecision:
         key_precision, key_mean = jax.random.split(key)
-        precision = self.precision.sample(key_precision, num_samples)
+        factor, location, gamma = self._parts()
+        precision = gamma.sample(key_precision, num_samples)
         noise = jax.random.normal(key_mean, (num_samples, *self.scaled_mean.shape), dtype=float)
         # K = L L^T: L^-T e has covariance K^-1
-        spread = linalg.solve_lower_transposed(self._factor(), noise[..., None])[..., 0]
-        return MeanPrecision(self.location + spread / jnp.sqrt(precision)[..., None], precision)
+        spread = linalg.solve_lower_transposed(factor, noise[..., None])[..., 0]
+        return MeanPrecision(location + spread / jnp.sqrt(precision)[..., None], precision)
 
-    def _factor(self) -> linalg.Factor:
-        return linalg.cholesky(self.scale)
+    def _parts(self) -> "_Parts":
+        """What all else follows from: one factor serves, since XLA would form as many as are written."""
+        factor, size = linalg.cholesky(self.scale), self.scaled_mean.shape[-1]
+        half = linalg.solve_lower(factor, self.scaled_mean[..., None])
+        gamma = Gamma(
+            shape_minus_one=self.shape_plus_half_size_minus_one - 0.5 * size,
+            negative_rate=self.negative_rate + 0.5 * jnp.square(half[..., 0]).sum(-1),
+        )
+        return _Parts(factor, linalg.solve_lower_transposed(factor, half)[..., 0], gamma)
+
+
+class _Parts(NamedTuple):
+    factor: linalg.Factor
+    location: Array
+    precision: Gamma
 
 
 def _check(shape: Any, rate: Any, mean: Any, scale: Any) -> None:
