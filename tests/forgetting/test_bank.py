@@ -70,16 +70,20 @@ class TwoMemories(AbstractForgetting[Bank, Anchor]):
         }
         return Bank({**belief.log_weights, **weights}, belief.members.replaced(members))
 
-    def refine(self, anchor, belief):
-        del belief
-        return anchor
-
-    def divergence(self, anchor, belief):
+    def weigh(self, anchor, belief):
         far = belief.members.kl(anchor.tempered)
         return sum(
             (jnp.exp(now) * (now - anchor.log_weights[name] + far[name])).sum()
             for name, now in belief.log_weights.items()
         )
+
+    def refine(self, anchor, weighed):
+        del weighed
+        return anchor
+
+    def divergence(self, anchor, weighed):
+        del anchor
+        return weighed
 
     def is_proper(self, anchor):
         return anchor.tempered.is_proper()

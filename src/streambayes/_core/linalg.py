@@ -19,6 +19,7 @@ __all__ = [
     "cholesky",
     "is_positive_definite",
     "log_det",
+    "lower",
     "row_products",
     "solve",
     "solve_lower",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 _FEW_ROWS = 256
+_SMALL = 16
 _EPSILON, _TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
 
@@ -47,18 +49,26 @@ def cholesky(matrix: Array) -> Factor:
 
     A pivot that rounding has pushed below $\varepsilon$ times its diagonal entry is lifted to it.
     """
-    matrix = 0.5 * (matrix + jnp.swapaxes(matrix, -1, -2))
-    diagonal = jnp.diagonal(matrix, axis1=-2, axis2=-1)
-    floor = _EPSILON * jnp.abs(diagonal) + _TINY
-    return _factor(matrix, floor)
+    matrix, size = _symmetric(matrix), matrix.shape[-1]
+    beside = jnp.broadcast_to(jnp.eye(size), matrix.shape)
+    held, pivots = _eliminated(jnp.concatenate([matrix, beside], -1), _floor(matrix))
+    return Factor(
+        _lower(held[..., :size], pivots), held[..., size:] / jnp.sqrt(pivots)[..., :, None]
+    )
+
+
+@compiled
+def lower(matrix: Array) -> Array:
+    """The factor alone, without its inverse: half the work."""
+    matrix = _symmetric(matrix)
+    return _lower(*_eliminated(matrix, _floor(matrix)))
 
 
 @compiled
 def is_positive_definite(matrix: Array) -> Array:
     """Whether every pivot is positive as it stands, and no denormal number: shape (...)."""
-    factor = _factor(matrix, jnp.full(matrix.shape[:-1], _TINY))
-    roots = jnp.diagonal(factor.lower, axis1=-2, axis2=-1)
-    positive: Array = (roots > _TINY**0.5).all(-1)
+    _, pivots = _eliminated(matrix, jnp.full(matrix.shape[:-1], _TINY))
+    positive: Array = (pivots > _TINY).all(-1)
     return positive
 
 
@@ -69,12 +79,12 @@ def log_det(factor: Factor) -> Array:
 
 def solve_lower(factor: Factor, right: Array) -> Array:
     r"""$L^{-1} B$ for $B$ of shape (..., d, k)."""
-    return factor.inverse @ right
+    return _product(factor.inverse, right)
 
 
 def solve_lower_transposed(factor: Factor, right: Array) -> Array:
     r"""$L^{-\top} B$."""
-    return jnp.swapaxes(factor.inverse, -1, -2) @ right
+    return _product(jnp.swapaxes(factor.inverse, -1, -2), right)
 
 
 def solve(factor: Factor, right: Array) -> Array:
@@ -98,24 +108,42 @@ def row_products(left: Array, right: Array) -> Array:
     return (left[:, None, :] * right[None, :, :]).sum(-1)
 
 
-def _factor(matrix: Array, floor: Array) -> Factor:
-    """Elimination on the matrix with the identity beside it: what becomes of them is L^T and L^-1."""
-    size = matrix.shape[-1]
-    columns = jnp.arange(2 * size)
-    rows = columns[:size, None]
+def _product(left: Array, right: Array) -> Array:
+    """The product of small matrices, as products and a sum: XLA hands others to threads, which takes longer."""
+    if left.shape[-1] > _SMALL:
+        return left @ right
+    return (left[..., :, :, None] * right[..., None, :, :]).sum(-2)
+
+
+def _symmetric(matrix: Array) -> Array:
+    return 0.5 * (matrix + jnp.swapaxes(matrix, -1, -2))
+
+
+def _floor(matrix: Array) -> Array:
+    """What pivots are lifted to."""
+    return _EPSILON * jnp.abs(jnp.diagonal(matrix, axis1=-2, axis2=-1)) + _TINY
+
+
+def _lower(upper: Array, pivots: Array) -> Array:
+    """L of the matrix that elimination has made upper."""
+    roots = jnp.sqrt(pivots)[..., None, :]
+    below = jnp.tril(jnp.swapaxes(upper, -1, -2), -1) / roots
+    return below + roots * jnp.eye(pivots.shape[-1])
+
+
+def _eliminated(matrix: Array, floor: Array) -> tuple[Array, Array]:
+    """Rows after elimination below the diagonal, and the pivots; the matrix may have columns beside it."""
+    size = floor.shape[-1]
+    rows = jnp.arange(size)[:, None]
 
     # one array, changed in one expression: XLA makes one kernel of it
-    def column(j: Any, both: Array) -> Array:
-        left, row = (_at(both, j, axis) for axis in (-1, -2))
-        root = jnp.sqrt(jnp.maximum(_at(row, j, -1), _at(floor[..., None, :], j, -1)))
-        row = jnp.where(columns == j, root, row / root)
-        below = both - (left / root) * row
-        return jnp.where(rows > j, below, jnp.where(rows == j, row, both))
+    def column(j: Any, held: Array) -> Array:
+        left, row = (_at(held, j, axis) for axis in (-1, -2))
+        pivot = jnp.maximum(_at(row, j, -1), _at(floor[..., None, :], j, -1))
+        return jnp.where(rows > j, held - (left / pivot) * row, held)
 
-    eye = jnp.broadcast_to(jnp.eye(size), matrix.shape)
-    both = jax.lax.fori_loop(0, size, column, jnp.concatenate([matrix, eye], -1))
-    upper, inverse = both[..., :size], both[..., size:]
-    return Factor(jnp.tril(jnp.swapaxes(upper, -1, -2)), inverse)
+    held = jax.lax.fori_loop(0, size, column, matrix)
+    return held, jnp.maximum(jnp.diagonal(held[..., :size], axis1=-2, axis2=-1), floor)
 
 
 def _at(array: Array, index: Any, axis: int) -> Array:

@@ -187,8 +187,8 @@ def identity_excess(white: Array, trace: Array, log_det: Array) -> Array:
     size = white.shape[-1]
     near = jnp.abs(white).max((-1, -2)) < 0.25
     white = jnp.where(near[..., None, None], white, 0.0)
-    root = linalg.cholesky(white + jnp.eye(size))
+    root = linalg.lower(white + jnp.eye(size))
     # the pivots of I + E, as 1 + e_j: sum of e_j - ln(1 + e_j) plus what the off-diagonal takes away
-    below = jnp.square(jnp.tril(root.lower, -1)).sum(-1)
+    below = jnp.square(jnp.tril(root, -1)).sum(-1)
     pivots = jnp.diagonal(white, axis1=-2, axis2=-1) - below
     return jnp.where(near, (numerics.excess(pivots) + below).sum(-1), trace - size - log_det)

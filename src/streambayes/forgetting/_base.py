@@ -60,9 +60,9 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
     """A policy: from what was believed, and the clock, to the prior of the next batch.
 
     ``Memory`` is what persists between batches, ``Anchor`` what holds while one batch is learned.
-    The coordinate-ascent loop calls ``open`` once, ``update`` for each group of blocks in each sweep,
-    ``refine`` between rounds and ``close`` at the end; the bound it climbs is the model's expected log
-    joint less ``divergence``.
+    The coordinate-ascent loop calls ``open`` once, ``update`` for each group of blocks in each sweep and
+    ``weigh`` after it, ``refine`` between rounds and ``close`` at the end; the bound it climbs is the
+    model's expected log joint less ``divergence``.
     """
 
     maximises_bound: ClassVar[bool] = True
@@ -98,11 +98,15 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
         """The belief given the batch's messages to some of the blocks."""
 
     @abc.abstractmethod
-    def refine(self, anchor: Anchor, belief: AbstractBelief) -> Anchor:
-        """What to keep of the past, given the belief that the sweeps have settled on."""
+    def weigh(self, anchor: Anchor, belief: AbstractBelief) -> Any:
+        """The belief against the past: all of it that ``divergence`` and ``refine`` need, as arrays."""
 
     @abc.abstractmethod
-    def divergence(self, anchor: Anchor, belief: AbstractBelief) -> Array:
+    def refine(self, anchor: Anchor, weighed: Any) -> Anchor:
+        """What to keep of the past, given the belief that the sweeps have settled on, as it was weighed."""
+
+    @abc.abstractmethod
+    def divergence(self, anchor: Anchor, weighed: Any) -> Array:
         """What the belief costs against the past, a scalar."""
 
     @abc.abstractmethod
@@ -163,13 +167,18 @@ class AbstractSinglePrior(AbstractTempered[PriorAnchor]):
     """A policy that settles the batch's prior before seeing the batch: ``open`` is all there is to write."""
 
     @final
-    def refine(self, anchor: PriorAnchor, belief: AbstractBelief) -> PriorAnchor:
-        del belief
+    def weigh(self, anchor: PriorAnchor, belief: AbstractBelief) -> Array:
+        return total(belief.summary().kl(anchor.tempered))
+
+    @final
+    def refine(self, anchor: PriorAnchor, weighed: Array) -> PriorAnchor:
+        del weighed
         return anchor
 
     @final
-    def divergence(self, anchor: PriorAnchor, belief: AbstractBelief) -> Array:
-        return total(belief.summary().kl(anchor.tempered))
+    def divergence(self, anchor: PriorAnchor, weighed: Array) -> Array:
+        del anchor
+        return weighed
 
     @final
     def close(

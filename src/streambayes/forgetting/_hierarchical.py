@@ -80,19 +80,26 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
         return self._anchor(memory, prior, self.pooled(jax.tree.map(jnp.zeros_like, memory.counts)))
 
     @final
-    def refine(self, anchor: HierarchicalAnchor, belief: AbstractBelief) -> HierarchicalAnchor:
-        from_prior, from_previous = self._divergences(anchor, belief)
-        gain = {name: from_prior[name] - from_previous[name] for name in from_prior}
+    def weigh(self, anchor: HierarchicalAnchor, belief: AbstractBelief) -> dict[str, Array]:
+        """Per block, how far the belief is from the prior and from yesterday: an axis of two leads."""
+        ends = jax.tree.map(lambda *parts: jnp.stack(parts), anchor.prior, anchor.previous)
+        return jax.vmap(belief.summary().kl)(ends)  # one program for the two
+
+    @final
+    def refine(self, anchor: HierarchicalAnchor, weighed: dict[str, Array]) -> HierarchicalAnchor:
+        gain = {
+            name: from_prior - from_previous
+            for name, (from_prior, from_previous) in weighed.items()
+        }
         return self._anchor(anchor.previous, anchor.prior, self.pooled(gain))
 
     @final
-    def divergence(self, anchor: HierarchicalAnchor, belief: AbstractBelief) -> Array:
-        from_prior, from_previous = self._divergences(anchor, belief)
+    def divergence(self, anchor: HierarchicalAnchor, weighed: dict[str, Array]) -> Array:
         rho = anchor.rho
-        per_block = rho if isinstance(rho, dict) else dict.fromkeys(from_prior, rho)
+        per_block = rho if isinstance(rho, dict) else dict.fromkeys(weighed, rho)
         mixed = {
-            name: (1.0 - per_block[name]) * from_prior[name] + per_block[name] * from_previous[name]
-            for name in from_prior
+            name: (1.0 - per_block[name]) * from_prior + per_block[name] * from_previous
+            for name, (from_prior, from_previous) in weighed.items()
         }
         against = jax.tree.map(
             lambda slope: self.rho_prior.with_slope(slope).kl(self.rho_prior).sum(), anchor.omega
@@ -105,16 +112,6 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
     ) -> tuple[Blocks, Report]:
         del clock
         return belief.summary(), Report(rho=anchor.rho, omega=anchor.omega)
-
-    def _divergences(
-        self, anchor: HierarchicalAnchor, belief: AbstractBelief
-    ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Per block, how far the belief is from the prior and from yesterday."""
-        ends = jax.tree.map(lambda *parts: jnp.stack(parts), anchor.prior, anchor.previous)
-        both = jax.vmap(belief.summary().kl)(ends)  # one program for the two
-        return {name: kl[0] for name, kl in both.items()}, {
-            name: kl[1] for name, kl in both.items()
-        }
 
     def _setting(self) -> str:
         """What distinguishes it from the default in a table."""

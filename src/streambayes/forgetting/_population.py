@@ -87,13 +87,17 @@ class AbstractPopulation(AbstractForgetting[PopulationMemory, PopulationAnchor])
         return Point(belief.summary().replaced(stepped))
 
     @final
-    def refine(self, anchor: PopulationAnchor, belief: AbstractBelief) -> PopulationAnchor:
-        del belief
+    def weigh(self, anchor: PopulationAnchor, belief: AbstractBelief) -> None:
+        del anchor, belief
+
+    @final
+    def refine(self, anchor: PopulationAnchor, weighed: None) -> PopulationAnchor:
+        del weighed
         return anchor
 
     @final
-    def divergence(self, anchor: PopulationAnchor, belief: AbstractBelief) -> Array:
-        del anchor, belief
+    def divergence(self, anchor: PopulationAnchor, weighed: None) -> Array:
+        del anchor, weighed
         return jnp.full((), jnp.nan)
 
     @final

@@ -19,12 +19,13 @@ Policy = AbstractForgetting[Any, Any]
 
 
 class Ascent(NamedTuple):
-    """Where the loop stands; all scalars but the first four."""
+    """Where the loop stands; all scalars but the first five."""
 
     belief: AbstractBelief
     local: Any
     summary: Any
     anchor: Any
+    weighed: Any
     bound: Array
     last_bound: Array
     round_bound: Array
@@ -65,6 +66,10 @@ class Ascender:
             local=local,
             summary=summary,
             anchor=anchor,
+            weighed=jax.tree.map(
+                lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
+                jax.eval_shape(self._policy.weigh, anchor, belief),
+            ),
             bound=jnp.full((), -jnp.inf),
             last_bound=jnp.full((), -jnp.inf),
             round_bound=jnp.full((), -jnp.inf),
@@ -82,14 +87,15 @@ class Ascender:
         anchor = at.anchor
         if policy.max_rounds > 1:
             anchor = jax.lax.cond(
-                refining, policy.refine, lambda anchor, _: anchor, at.anchor, at.belief
+                refining, policy.refine, lambda anchor, _: anchor, at.anchor, at.weighed
             )
-        belief, bound = _blocks(self._model, policy, anchor, at.belief, summary)
+        belief, weighed, bound = _blocks(self._model, policy, anchor, at.belief, summary)
         return Ascent(
             belief=belief,
             local=local,
             summary=summary,
             anchor=anchor,
+            weighed=weighed,
             bound=bound,
             last_bound=at.bound,
             round_bound=jnp.where(refining, at.bound, at.round_bound),
@@ -127,7 +133,7 @@ def sweep(
     ``rows`` is the pair of hidden variables and sums that ``pass_rows`` returns.
     """
     local, summary = _passed(model, batch, belief, *rows)
-    belief, bound = _blocks(model, policy, anchor, belief, summary)
+    belief, _, bound = _blocks(model, policy, anchor, belief, summary)
     return belief, (local, summary), bound
 
 
@@ -141,13 +147,14 @@ def _passed(
 
 def _blocks(
     model: Model, policy: Policy, anchor: Any, belief: AbstractBelief, summary: Any
-) -> tuple[AbstractBelief, Array]:
-    """All blocks in turn, given the sums over rows; the bound that is reached."""
+) -> tuple[AbstractBelief, Any, Array]:
+    """All blocks in turn, given the sums over rows; the belief as weighed, and the bound that is reached."""
     for names in model.update_order:
         messages = model.messages(belief.expectations(), summary, names)
         belief = policy.update(anchor, belief, messages)
     joint = model.expected_log_joint(belief.expectations(), summary)
-    return belief, joint - policy.divergence(anchor, belief)
+    weighed = policy.weigh(anchor, belief)
+    return belief, weighed, joint - policy.divergence(anchor, weighed)
 
 
 def ascend(
