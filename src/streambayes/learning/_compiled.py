@@ -16,7 +16,7 @@ from streambayes._core.outcome import Outcome
 from streambayes._core.program import Program
 from streambayes.families import AbstractBelief, AbstractMarginal, Blocks
 from streambayes.forgetting import AbstractForgetting, Clock, Report
-from streambayes.learning._rows import cut_batch, init_local, map_rows, pass_rows
+from streambayes.learning._rows import cut_batch, init_local, map_rows, pass_rows, sum_rows
 from streambayes.learning._sweep import Ascender, Ascent, ascend
 from streambayes.models import AbstractModel
 
@@ -158,8 +158,8 @@ class Stepper:
     """One step of a model under a policy, compiled once for every bucket of rows.
 
     ``learn`` hands its facts over as one flat array, because each array that leaves the device costs
-    as much as a small step; ``read_facts`` takes it apart. ``learn_many`` has a leading axis of streams
-    on everything. A batch in pieces is learned by ``begin``, then turns of ``pass_piece`` for every piece
+    as much as a small step; ``read_facts`` takes it apart. ``learn_several`` learns batches on a leading
+    axis one after the other, ``learn_many`` has a leading axis of streams on everything. A batch in pieces is learned by ``begin``, then turns of ``pass_piece`` for every piece
     and ``turn``, then ``finish``.
 
     Args:
@@ -172,6 +172,7 @@ class Stepper:
         self._kind = kind
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
         self.learn = Program(self._learn)
+        self.learn_several = Program(self._learn_several)
         self.learn_many = Program(jax.vmap(self._learn, in_axes=(None, *(0,) * 8)))
         self.pass_piece = Program(self._pass_piece)
         self.begin = Program(self._begin, static_argnames=("hides",))
@@ -179,7 +180,7 @@ class Stepper:
         self.finish = Program(self._finish, static_argnames=("hides",))
 
     def read_facts(self, flat: np.ndarray) -> Facts:
-        """The facts that ``learn`` has returned as one array, or ``learn_many`` as an array of them."""
+        """The facts that ``learn`` has returned as one array, or the others as an array of them."""
         if self._layout is None:
             message = "read_facts before learn"
             raise RuntimeError(message)
@@ -209,16 +210,105 @@ class Stepper:
         rows_seen: Array,
         elapsed: Array,
     ) -> tuple[Any, Array]:
+        memory, facts = self._learned(
+            settings, memory, belief, prior, shift, factor, batch, rows_seen, elapsed
+        )
+        return memory, self._flat(facts)
+
+    def _learn_several(
+        self,
+        settings: Settings,
+        memory: Any,
+        belief: AbstractBelief,
+        prior: Blocks,
+        shift: Array,
+        factor: Array,
+        batches: Batch,
+        rows_seen: Array,
+        elapsed: Array,
+        count: Array,
+    ) -> tuple[Any, Array, Array, Array]:
+        """So many of the batches, up to the first that fails.
+
+        Returns the memory before it or after the last, the rows seen then, the facts, and how many batches
+        they are of: one more than were learned if one has failed. The program is the same for every count.
+        """
+        policy = self.policy_of(settings)
+
+        def learned(number: Array, memory: Any, belief: AbstractBelief, rows_seen: Array) -> Any:
+            batch = jax.tree.map(lambda leaf: leaf[number], batches)
+            return self._learned(
+                settings, memory, belief, prior, shift, factor, batch, rows_seen, elapsed[number]
+            )
+
+        def going(at: tuple[Any, ...]) -> Any:
+            return (at[0] < count) & ~at[-1]
+
+        def body(at: tuple[Any, ...]) -> tuple[Any, ...]:
+            number, held, belief, seen, found, _ = at
+            memory, facts = learned(number, held, belief, seen)
+            failed = jnp.stack([facts.outcome == bad for bad in Outcome if bad.failed]).any()
+            memory, after, seen = jax.tree.map(
+                lambda new, old: jnp.where(failed, old, new),
+                (memory, policy.belief(memory), seen + facts.num_observations),
+                (held, belief, seen),
+            )
+            return (
+                number + 1,
+                memory,
+                after,
+                seen,
+                found.at[number].set(self._flat(facts)),
+                failed,
+            )
+
+        start = (jnp.zeros((), int), memory, belief, rows_seen)
+        flat = jax.eval_shape(lambda: self._flat(learned(*start)[1]))
+        found = jnp.zeros((elapsed.shape[0], *flat.shape))
+        number, memory, _, seen, found, _ = jax.lax.while_loop(
+            going, body, (*start, found, jnp.zeros((), bool))
+        )
+        return memory, seen, found, number
+
+    def _learned(
+        self,
+        settings: Settings,
+        memory: Any,
+        belief: AbstractBelief,
+        prior: Blocks,
+        shift: Array,
+        factor: Array,
+        batch: Batch,
+        rows_seen: Array,
+        elapsed: Array,
+    ) -> tuple[Any, Facts]:
+        is_whole = self.policy_of(settings).minibatch_size is None
+        if is_whole and not self.model.has_hidden(batch):  # one pass over rows, as they are
+            expectations = belief.expectations()
+            piece = sum_rows(lambda some: self._sums(expectations, shift, factor, some), batch)
+            clock = Clock(rows=piece.num_observations, rows_seen=rows_seen, elapsed=elapsed)
+            memory, facts = self._learn_whole(
+                settings, memory, belief, prior, batch, clock, piece.summary
+            )
+            return memory, facts._replace(bound=facts.bound + piece.log_jacobian)
         batch, log_jacobian = standardised(batch, shift, factor)
         rows = self.model.num_observations(batch)
         clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
-        is_whole = self.policy_of(settings).minibatch_size is None
         learn = self._learn_whole if is_whole else self._learn_minibatches
         memory, facts = learn(settings, memory, belief, prior, batch, clock)
-        return memory, self._flat(facts, log_jacobian.sum())
+        return memory, facts._replace(bound=facts.bound + log_jacobian.sum())
 
-    def _flat(self, facts: Facts, log_jacobian: Array) -> Array:
-        leaves, tree = jax.tree.flatten(facts._replace(bound=facts.bound + log_jacobian))
+    def _sums(
+        self, expectations: Mapping[str, Any], shift: Array, factor: Array, batch: Batch
+    ) -> Piece:
+        """What rows that hide nothing add up to."""
+        batch, log_jacobian = standardised(batch, shift, factor)
+        rows = self.model.num_observations(batch)
+        _, summary = self.model.row_pass(expectations, batch, self.model.init_local(batch))
+        return Piece(summary, rows, log_jacobian.sum())
+
+    def _flat(self, facts: Facts) -> Array:
+        leaves, tree = jax.tree.flatten(facts)
         self._layout = tree, [leaf.shape for leaf in leaves]
         return jnp.concatenate([leaf.ravel().astype(float) for leaf in leaves])
 
@@ -230,6 +320,7 @@ class Stepper:
         prior: Blocks,
         batch: Batch,
         clock: Clock,
+        summary: Any = None,
     ) -> tuple[Any, Facts]:
         policy = self.policy_of(settings)
         anchor = policy.open(memory, prior, clock)
@@ -241,6 +332,7 @@ class Stepper:
             belief,
             tolerance=_tolerance(settings, clock),
             max_sweeps=settings.max_sweeps,
+            summary=summary,
         )
         return _closed(policy, anchor, at, settled, clock)
 
@@ -288,6 +380,9 @@ class Stepper:
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch, local: Any
     ) -> tuple[Any, Piece]:
         """Sums over a piece of a batch, and its hidden variables if the next pass starts from them."""
+        if not self.model.has_hidden(batch):
+            expectations = belief.expectations()
+            return None, sum_rows(lambda some: self._sums(expectations, shift, factor, some), batch)
         batch, log_jacobian = standardised(batch, shift, factor)
         rows = self.model.num_observations(batch)
         cut = cut_batch(batch)
@@ -335,7 +430,7 @@ class Stepper:
     ) -> tuple[Any, Array]:
         end, settled = self._climb(settings, clock, hides=hides).end(at)
         memory, facts = _closed(self.policy_of(settings), anchor, end, settled, clock)
-        return memory, self._flat(facts, log_jacobian)
+        return memory, self._flat(facts._replace(bound=facts.bound + log_jacobian))
 
 
 scorer = functools.cache(Scorer)
@@ -406,7 +501,9 @@ def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -
 
 def standardised(batch: Batch, shift: Array, factor: Array) -> tuple[Batch, Array]:
     """The batch in internal units, and what the change of units adds to each row's log density."""
-    values = (batch.values - shift[:, None]) / factor[:, None]
+    values = (batch.values - shift[:, None]) * (1.0 / factor)[:, None]
     changed = batch.with_values(values.astype(batch.values.dtype))
-    logs = jnp.log(factor)[:, None]
-    return changed, -jnp.where(batch.observed, logs, 0.0).sum(0)
+    logs = jnp.log(factor)
+    if not batch.missing:
+        return changed, jnp.where(batch.mask, -logs.sum(), 0.0)
+    return changed, -jnp.where(batch.observed, logs[:, None], 0.0).sum(0)

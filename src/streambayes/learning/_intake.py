@@ -1,8 +1,10 @@
 """From what a user hands over as a batch to checked, padded rows."""
 
 import abc
+import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,12 +16,15 @@ from streambayes._core.pytree import pytree
 from streambayes.models import AbstractModel
 
 __all__ = [
+    "Kind",
     "Pieces",
     "StreamBatch",
     "bucket_size",
+    "kind_of",
     "lacking_columns",
     "missing_columns",
     "pad",
+    "pad_several",
     "padded_size",
     "read_rows",
     "table",
@@ -150,6 +155,16 @@ def _numbers_as_they_are(
         return rows if np.isfinite(rows.sum()) else None
 
 
+class Kind(NamedTuple):
+    """What batches have in common that share a compilation."""
+
+    size: int
+    dtype: Any
+    columns: tuple[str, ...]
+    missing: tuple[str, ...]
+    fused: bool
+
+
 def pad(
     rows: np.ndarray,
     columns: tuple[Column, ...],
@@ -168,19 +183,56 @@ def pad(
     ``as_given`` leaves float32 as it is, for a pass over rows that sums in float64, and lets the model
     use its kernel if it has one.
     """
-    num_columns, num_rows = rows.shape
-    size = padded_size(num_rows, multiple)
-    values = np.zeros((num_columns, size), rows.dtype if as_given else np.float64)
-    values[:, :num_rows] = rows
+    kind = kind_of(rows, columns, multiple, missing, hidden, as_given=as_given)
+    whole = pad_several([rows], kind, 1)
+    return dataclasses.replace(whole, values=whole.values[0], num_rows=whole.num_rows[0])
+
+
+def kind_of(
+    rows: np.ndarray,
+    columns: tuple[Column, ...],
+    multiple: int = 1,
+    missing: tuple[str, ...] | None = None,
+    hidden: frozenset[str] = frozenset(),
+    *,
+    as_given: bool = False,
+) -> Kind:
+    """The kind of a batch; arguments as for ``pad``."""
+    num_rows = rows.shape[1]
     if missing is None:
         missing = missing_columns(np.isnan(rows).any(1), columns, hidden, num_rows)
-    return Batch(
-        values=values,  # type: ignore[arg-type]
-        num_rows=np.int64(num_rows),  # type: ignore[arg-type]
+    dtype = rows.dtype if as_given else np.dtype(np.float64)
+    return Kind(
+        size=padded_size(num_rows, multiple),
+        dtype=dtype,
         columns=tuple(column.name for column in columns),
         missing=missing,
-        fused=as_given and values.dtype == np.float32 and kernel_is_on(),
+        fused=as_given and dtype == np.float32 and kernel_is_on(),
     )
+
+
+def pad_several(batches: Sequence[np.ndarray], kind: Kind, capacity: int) -> Batch:
+    """Rows of batches of one kind, padded with zeros and batches without rows to a capacity, which leads."""
+    values = _zeros((capacity, len(kind.columns), kind.size), kind.dtype)
+    num_rows = np.zeros(capacity, np.int64)
+    for number, rows in enumerate(batches):
+        values[number, :, : rows.shape[1]] = rows
+        num_rows[number] = rows.shape[1]
+    return Batch(
+        values=values,  # type: ignore[arg-type]
+        num_rows=num_rows,  # type: ignore[arg-type]
+        columns=kind.columns,
+        missing=kind.missing,
+        fused=kind.fused,
+    )
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Zeros where JAX takes them without a copy: it wants addresses that are multiples of 64."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    held = np.zeros(size + 64, np.uint8)
+    first = -held.ctypes.data % 64
+    return held[first : first + size].view(dtype).reshape(shape)
 
 
 def padded_size(num_rows: int, multiple: int = 1) -> int:

@@ -16,13 +16,29 @@ from streambayes._core.scale import Scale
 from streambayes.families import AbstractFamily, Blocks
 from streambayes.forgetting import SVB, AbstractForgetting
 from streambayes.learning._compiled import Facts, scorer, settings_of, stepper
-from streambayes.learning._intake import Pieces, StreamBatch, lacking_columns, pad, read_rows
+from streambayes.learning._intake import (
+    Kind,
+    Pieces,
+    StreamBatch,
+    kind_of,
+    lacking_columns,
+    pad,
+    read_rows,
+)
 from streambayes.learning._piecewise import learn_pieces
 from streambayes.learning._prediction import Classification, Prediction
 from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
 from streambayes.models import AbstractModel
 
-__all__ = ["Score", "StepError", "StreamLearner", "check_time", "replaced", "start_key"]
+__all__ = [
+    "Score",
+    "StepError",
+    "StreamLearner",
+    "check_time",
+    "elapsed_until",
+    "replaced",
+    "start_key",
+]
 
 Model = AbstractModel[Any, Any]
 Policy = AbstractForgetting[Any, Any]
@@ -178,7 +194,7 @@ class StreamLearner:
             rows = self._some_rows(batch)
         if time is None and isinstance(batch, StreamBatch | Pieces):
             time = batch.time
-        elapsed, last_time = _elapsed(state, time)
+        elapsed, last_time = elapsed_until(state, time)
         if rows.shape[1] == 0:
             waiting = replaced(state, pending=np.float64(elapsed), last_time=last_time)
             return waiting, self._info_of_empty(state)
@@ -472,6 +488,11 @@ class StreamLearner:
     def __repr__(self) -> str:
         return f"StreamLearner({self.model!r}, {self.forgetting!r})"
 
+    def _kind(self, rows: np.ndarray) -> Kind:
+        multiple = self.forgetting.minibatch_size or 1
+        hidden = self.model.hidden_if_missing
+        return kind_of(rows, self._columns, multiple, hidden=hidden, as_given=True)
+
     def _pad(self, rows: np.ndarray, *, as_given: bool = False) -> Batch:
         multiple = self.forgetting.minibatch_size or 1
         hidden = self.model.hidden_if_missing
@@ -542,7 +563,7 @@ class StreamLearner:
         return state, tuple(events)
 
     def _info(
-        self, facts: Facts, num_rows: int, outcome: Outcome, events: tuple[str, ...]
+        self, facts: Facts, num_rows: int, outcome: Outcome, events: tuple[str, ...] = ()
     ) -> StepInfo:
         return StepInfo(
             num_rows=num_rows,
@@ -606,7 +627,7 @@ def _is_at_prior(state: LearnerState) -> bool:
         return all(np.array_equal(mine, theirs) for mine, theirs in held)
 
 
-def _elapsed(state: LearnerState, time: float | None) -> tuple[float, Any]:
+def elapsed_until(state: LearnerState, time: float | None) -> tuple[float, Any]:
     """Time since the last batch with rows, and the new last time."""
     pending = float(state.pending)
     if time is None:

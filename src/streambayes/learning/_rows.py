@@ -11,7 +11,7 @@ from jax import Array
 from streambayes._core.batch import Batch
 from streambayes.models import AbstractModel
 
-__all__ = ["BLOCK", "blank_summary", "cut_batch", "init_local", "map_rows", "pass_rows"]
+__all__ = ["BLOCK", "blank_summary", "cut_batch", "init_local", "map_rows", "pass_rows", "sum_rows"]
 
 Model = AbstractModel[Any, Any]
 BLOCK = 1024
@@ -20,10 +20,9 @@ BLOCK = 1024
 
 def cut_batch(batch: Batch) -> Batch:
     """The batch in blocks on a leading axis, or as it is if one block holds it."""
-    size = batch.values.shape[-1]
-    if size <= BLOCK or size % BLOCK or batch.fused or jax.default_backend() != "cpu":
-        return batch  # others have no such cache
-    num_blocks = size // BLOCK
+    if not _is_to_be_cut(batch):
+        return batch
+    num_blocks = batch.values.shape[-1] // BLOCK
     values = batch.values.reshape(-1, num_blocks, BLOCK).swapaxes(0, 1)
     num_rows = jnp.clip(batch.num_rows - BLOCK * jnp.arange(num_blocks), 0, BLOCK)
     return dataclasses.replace(batch, values=values, num_rows=num_rows)
@@ -70,6 +69,22 @@ def pass_rows(
     return local if held else after, summary
 
 
+def sum_rows(function: Callable[[Batch], Any], batch: Batch) -> Any:
+    """A function of rows that is a sum over them, one block after the other, of the batch as it lies there."""
+    if not _is_to_be_cut(batch):
+        return function(batch)
+
+    def one(number: Array, total: Any) -> Any:
+        values = jax.lax.dynamic_slice_in_dim(batch.values, BLOCK * number, BLOCK, axis=-1)
+        num_rows = jnp.clip(batch.num_rows - BLOCK * number, 0, BLOCK)
+        some = function(dataclasses.replace(batch, values=values, num_rows=num_rows))
+        return jax.tree.map(jnp.add, total, some)
+
+    shapes = jax.eval_shape(function, dataclasses.replace(batch, values=batch.values[..., :BLOCK]))
+    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return jax.lax.fori_loop(0, -(-batch.num_rows // BLOCK), one, blank)
+
+
 def map_rows(function: Callable[[Batch], Any], batch: Batch) -> Any:
     """A function of rows, with results that have rows on the first axis, one block after the other."""
     batch = cut_batch(batch)
@@ -77,6 +92,13 @@ def map_rows(function: Callable[[Batch], Any], batch: Batch) -> Any:
         return function(batch)
     found = jax.lax.map(function, batch)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
+
+
+def _is_to_be_cut(batch: Batch) -> bool:
+    size = batch.values.shape[-1]
+    if size <= BLOCK or size % BLOCK or batch.fused:
+        return False
+    return jax.default_backend() == "cpu"  # others have no such cache
 
 
 def _is_cut(batch: Batch) -> bool:

@@ -12,11 +12,12 @@ import numpy as np
 from streambayes._core.outcome import Outcome
 from streambayes._core.table import Table
 from streambayes.forgetting import AbstractForgetting
+from streambayes.learning._ahead import Ahead, Done, can_go_ahead
 from streambayes.learning._intake import Pieces, StreamBatch, table
 from streambayes.learning._learner import Score, StepError, StreamLearner
 from streambayes.learning._progress import Progress
 from streambayes.learning._record import RecordWriter, StepRecord
-from streambayes.learning._state import LearnerState
+from streambayes.learning._state import LearnerState, StepInfo
 from streambayes.models import AbstractModel
 
 __all__ = ["Comparison", "Run", "Scores", "compare", "run"]
@@ -250,8 +251,12 @@ def _drive(
         raise TypeError(message)
     total = len(batches) if isinstance(batches, Sized) else None
     first = max((int(state.num_batches) for state in states.values()), default=0)
+    # what can be read again may be read before it is learned
+    goes_ahead = isinstance(batches, list | tuple | Pieces) and not (
+        prequential or test_fraction or held_out is not None
+    )
     drivers = {
-        name: _Driver(learner, states.get(name), prequential, seed, record)
+        name: _Driver(learner, states.get(name), prequential, seed, record, goes_ahead=goes_ahead)
         for name, learner in learners.items()
     }
     names = [column.name for column in next(iter(learners.values())).model.columns]
@@ -260,8 +265,11 @@ def _drive(
             split = _Split(names, test_fraction, group, held_out, seed)
             for index, batch, train, test in split.of(batches, first):
                 for driver in drivers.values():
-                    done = driver.step(index, batch, train, test)
-                shown.update(index + 1 - first, done)
+                    for done in driver.take(index, batch, train, test):
+                        shown.update(done.index + 1 - first, done)
+            for driver in drivers.values():
+                for done in driver.finish():
+                    shown.update(done.index + 1 - first, done)
     finally:
         for driver in drivers.values():
             driver.close()
@@ -375,6 +383,8 @@ class _Driver:
         prequential: bool,
         seed: int,
         record: str | Path | None,
+        *,
+        goes_ahead: bool,
     ) -> None:
         self._learner = learner
         self._state = state
@@ -385,14 +395,53 @@ class _Driver:
         kept = None if record is None else _KEPT
         self._records: collections.deque[StepRecord] = collections.deque(maxlen=kept)
         self._sums = dict.fromkeys(("test_bound", "test_predictive", "prequential"), (0.0, 0))
+        self._has_past = state is not None and bool(state.num_batches > 0)
+        self._goes_ahead = goes_ahead
+        self._ahead: Ahead | None = None
 
-    def step(
+    def take(
+        self, index: int, batch: StreamBatch | Pieces, train: Any, test: dict[str, Any] | None
+    ) -> Iterator[StepRecord]:
+        """Learn a batch, now or together with later ones; the records that are complete."""
+        if isinstance(batch, Pieces) or not self._goes_ahead:
+            yield self._step(index, batch, train, test)
+            return
+        try:
+            if self._ahead is None:
+                state = self._state
+                if state is None or self._waiting:
+                    state = self._learner.init(train, seed=self._seed)
+                if not can_go_ahead(self._learner, state) or not _has_rows(batch):
+                    yield self._step(index, batch, train, test)
+                    return
+                self._ahead = Ahead(self._learner, state)
+            found = list(self._ahead.take((index, batch), batch))
+        except (ValueError, TypeError) as error:
+            _say_where(error, index, batch)
+            raise
+        yield from map(self._learned_ahead, found)
+
+    def finish(self) -> Iterator[StepRecord]:
+        """The records of batches that are still on their way."""
+        if self._ahead is not None:
+            yield from map(self._learned_ahead, self._ahead.finish())
+            self._state, self._ahead = self._ahead.state, None
+
+    def _learned_ahead(self, done: Done) -> StepRecord:
+        """What was learned ahead, as a record."""
+        index, batch = done.mark
+        if isinstance(done.info, StepError):
+            self._ahead = None
+            _say_where(done.info, index, batch)
+            raise done.info
+        return self._noted(index, batch, done.info, done.seconds)
+
+    def _step(
         self, index: int, batch: StreamBatch | Pieces, train: Any, test: dict[str, Any] | None
     ) -> StepRecord:
         """Score, learn, score, record."""
         started = clock.perf_counter()
         learner = self._learner
-        label = str(index) if batch.label is None else batch.label
         try:
             state = self._state
             if state is None or self._waiting:
@@ -405,31 +454,44 @@ class _Driver:
             _say_where(error, index, batch)
             raise
         held_out = None if test is None else _score(learner, after, test)
+        self._state = after
+        self._waiting = self._waiting and after.num_batches == 0
+        seconds = clock.perf_counter() - started
+        return self._noted(index, batch, info, seconds, before, held_out)
+
+    def _noted(
+        self,
+        index: int,
+        batch: StreamBatch | Pieces,
+        info: StepInfo,
+        seconds: float,
+        before: Score | None = None,
+        held_out: Score | None = None,
+    ) -> StepRecord:
+        """The record of a batch, kept and added to the scores."""
+        scores = [score for score in (held_out, before) if score is not None]
         record = StepRecord(
             index=index,
-            label=label,
+            label=str(index) if batch.label is None else batch.label,
             time=batch.time,
             num_rows=info.num_rows,
             num_test=0 if held_out is None else held_out.num_rows,
             bound=info.bound,
             fall=info.fall,
-            rho=info.rho if state.num_batches > 0 else None,
-            omega=info.omega if state.num_batches > 0 else None,
+            rho=info.rho if self._has_past else None,
+            omega=info.omega if self._has_past else None,
             retained=info.retained,
             test_bound=None if held_out is None else held_out.bound,
             test_predictive=None if held_out is None else held_out.predictive,
             prequential=None if before is None else before.predictive,
-            predictive_method=max(
-                (score.method for score in (held_out, before) if score is not None), default=None
-            ),
+            predictive_method=max((score.method for score in scores), default=None),
             num_sweeps=info.num_sweeps,
             num_rounds=info.num_rounds,
             outcome=info.outcome.name.lower(),
             events=info.events,
-            seconds=clock.perf_counter() - started,
+            seconds=seconds,
         )
-        self._state = after
-        self._waiting = self._waiting and after.num_batches == 0
+        self._has_past = self._has_past or info.outcome != Outcome.EMPTY
         self._add("test_bound", record.test_bound, record.num_test)
         self._add("test_predictive", record.test_predictive, record.num_test)
         self._add("prequential", record.prequential, 0 if before is None else before.num_rows)
@@ -439,9 +501,12 @@ class _Driver:
         return record
 
     def close(self) -> None:
-        """No more records."""
-        if self._writer is not None:
-            self._writer.close()
+        """No more records, after those of batches that are still on their way."""
+        try:
+            collections.deque(self.finish(), maxlen=0)
+        finally:
+            if self._writer is not None:
+                self._writer.close()
 
     def finished(self) -> Run:
         """The run so far."""
@@ -459,6 +524,10 @@ class _Driver:
             return
         total, rows = self._sums[name]
         self._sums[name] = (total + mean * num_rows, rows + num_rows)
+
+
+def _has_rows(batch: StreamBatch) -> bool:
+    return any(len(column) for column in batch.columns.values())
 
 
 def _score(learner: StreamLearner, state: LearnerState, rows: Any) -> Score | None:

@@ -166,23 +166,25 @@ def ascend(
     *,
     tolerance: Array,
     max_sweeps: Array,
+    summary: Any = None,
 ) -> tuple[Ascent, Array]:
     """Sweep until the bound settles; refine the policy; go on from there until it settles again.
 
+    ``summary`` has the sums over rows that hide nothing, if they are known.
     Returns where it ended, and whether the bound has settled there.
     """
-    batch = cut_batch(batch)
+    batch, local = cut_batch(batch), None
     hides = model.has_hidden(batch)
     climb = Ascender(model, policy, hides=hides, tolerance=tolerance, max_sweeps=max_sweeps)
 
     def body(at: Ascent) -> Ascent:
         return climb.turn(at, *_passed(model, batch, at.belief, at.local, at.summary))
 
-    local = init_local(model, batch)
     if hides:
+        local = init_local(model, batch)
         summary = blank_summary(model, belief.expectations(), batch, local)
-    else:
-        local, summary = pass_rows(model, belief.expectations(), batch, local)
+    elif summary is None:
+        local, summary = pass_rows(model, belief.expectations(), batch, init_local(model, batch))
     start = climb.begin(anchor, belief, local, summary)
     if climb.once:
         return climb.end(body(start))

@@ -1,0 +1,167 @@
+"""Batches of a run that are learned together: several in one program, and while it runs the next are read."""
+
+import time as clock
+from collections.abc import Iterator
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from streambayes._core.outcome import Outcome
+from streambayes._core.precision import float64_scope
+from streambayes.learning._intake import Kind, StreamBatch, pad_several, read_rows
+from streambayes.learning._learner import StepError, StreamLearner, elapsed_until, replaced
+from streambayes.learning._state import LearnerState, StepInfo
+
+__all__ = ["Ahead", "Done", "can_go_ahead"]
+
+_MOST_BATCHES = 32
+_MOST_ROWS = 16_384
+
+
+class Done(NamedTuple):
+    """What became of a batch.
+
+    Attributes:
+        mark: What it was given with.
+        info: What its step did, or the error that it failed with.
+        seconds: Its share of the time that the batches which ran with it took.
+    """
+
+    mark: Any
+    info: StepInfo | StepError
+    seconds: float
+
+
+class _Waiting(NamedTuple):
+    """A batch that was read."""
+
+    mark: Any
+    rows: np.ndarray
+    elapsed: float
+
+
+class _Running(NamedTuple):
+    """Batches that are being learned, since when, and what the program returns of them."""
+
+    waiting: list[_Waiting]
+    since: float
+    facts: Any
+    count: Any
+
+
+@final
+class Ahead:
+    """Takes batches one by one and learns several at a time, so that results come with a delay.
+
+    For sources that can be read again: what it has read and not yet learned is nowhere else. It learns what
+    ``StreamLearner.step`` does, in a program of its own.
+
+    Args:
+        learner: The learner.
+        state: A state with which it ``can_go_ahead``.
+    """
+
+    def __init__(self, learner: StreamLearner, state: LearnerState) -> None:
+        self._learner = learner
+        self._state = state
+        self._kind: Kind | None = None
+        self._waiting: list[_Waiting] = []
+        self._running: _Running | None = None
+
+    @property
+    def state(self) -> LearnerState:
+        """After all batches that were reported; once ``finish`` is through, after all."""
+        return self._state
+
+    def take(self, mark: Any, batch: StreamBatch) -> Iterator[Done]:
+        """Learn a batch, now or later; what has become of earlier ones meanwhile.
+
+        Args:
+            mark: Comes back with what became of the batch.
+            batch: The batch.
+        """
+        learner = self._learner
+        rows = read_rows(learner.model, learner.model.columns, batch.columns)
+        if not rows.shape[1]:
+            yield from self.finish()
+            since = clock.perf_counter()
+            self._state, info = learner.step(self._state, batch)
+            yield Done(mark, info, clock.perf_counter() - since)
+            return
+        elapsed, last_time = elapsed_until(self._state, batch.time)
+        kind = learner._kind(rows)
+        if self._waiting and kind != self._kind:
+            yield from self._start()
+        self._kind = kind
+        self._waiting.append(_Waiting(mark, rows, elapsed))
+        self._state = replaced(self._state, pending=np.float64(0.0), last_time=last_time)
+        if len(self._waiting) == _capacity(kind):
+            yield from self._start()
+
+    def finish(self) -> Iterator[Done]:
+        """Learn what waits; all that was not reported yet."""
+        if self._waiting:
+            yield from self._start()
+        yield from self._report()
+
+    def _start(self) -> Iterator[Done]:
+        """Start what waits; report what ran before."""
+        learner, state, before = self._learner, self._state, self._running
+        waiting, self._waiting = self._waiting, []
+        kind: Any = self._kind
+        elapsed = np.zeros(_capacity(kind))
+        elapsed[: len(waiting)] = [each.elapsed for each in waiting]
+        with float64_scope():
+            memory, rows_seen, facts, count = learner._stepper.learn_several(
+                learner._settings,
+                state.memory,
+                state.belief,
+                state.prior,
+                state.scale.shift,
+                state.scale.factor,
+                pad_several([each.rows for each in waiting], kind, len(elapsed)),
+                state.rows_seen,
+                elapsed,
+                np.int64(len(waiting)),
+            )
+            belief = learner.forgetting.belief(memory)
+        self._state = replaced(
+            state,
+            memory=memory,
+            belief=belief,
+            rows_seen=rows_seen,
+            num_batches=state.num_batches + len(waiting),
+        )
+        self._running = _Running(waiting, clock.perf_counter(), facts, count)
+        yield from self._report_of(before)
+
+    def _report(self) -> Iterator[Done]:
+        running, self._running = self._running, None
+        yield from self._report_of(running)
+        self._state = replaced(self._state, rows_seen=np.float64(self._state.rows_seen))
+
+    def _report_of(self, running: _Running | None) -> Iterator[Done]:
+        """What became of batches, waiting for it if need be."""
+        if running is None:
+            return
+        learner = self._learner
+        found, count = np.asarray(running.facts), int(running.count)
+        seconds = (clock.perf_counter() - running.since) / count
+        for each, flat in zip(running.waiting[:count], found[:count], strict=True):
+            facts = learner._stepper.read_facts(flat)
+            outcome = Outcome(int(facts.outcome))
+            if outcome.failed:
+                self._waiting, self._running = [], None
+                yield Done(each.mark, StepError(outcome), seconds)
+                return
+            yield Done(each.mark, learner._info(facts, each.rows.shape[1], outcome), seconds)
+
+
+def can_go_ahead(learner: StreamLearner, state: LearnerState) -> bool:
+    """Whether no rows to come will change units or starts, and steps are short enough for it to matter."""
+    return bool(state.scale.frozen.all()) and not learner.model.rows_to_start
+
+
+def _capacity(kind: Kind) -> int:
+    """How many batches go together: as many as stay in the processor's cache."""
+    return min(max(_MOST_ROWS // kind.size, 1), _MOST_BATCHES)
