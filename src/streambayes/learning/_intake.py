@@ -19,6 +19,7 @@ __all__ = [
     "Kind",
     "Pieces",
     "StreamBatch",
+    "aligned_zeros",
     "bucket_size",
     "kind_of",
     "lacking_columns",
@@ -213,7 +214,7 @@ def kind_of(
 
 def pad_several(batches: Sequence[np.ndarray], kind: Kind, capacity: int) -> Batch:
     """Rows of batches of one kind, padded with zeros and batches without rows to a capacity, which leads."""
-    values = _zeros((capacity, len(kind.columns), kind.size), kind.dtype)
+    values = aligned_zeros((capacity, len(kind.columns), kind.size), kind.dtype)
     num_rows = np.zeros(capacity, np.int64)
     for number, rows in enumerate(batches):
         values[number, :, : rows.shape[1]] = rows
@@ -227,12 +228,13 @@ def pad_several(batches: Sequence[np.ndarray], kind: Kind, capacity: int) -> Bat
     )
 
 
-def _zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Zeros where JAX takes them without a copy: it wants addresses that are multiples of 64."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     held = np.zeros(size + 64, np.uint8)
     first = -held.ctypes.data % 64
-    return held[first : first + size].view(dtype).reshape(shape)
+    zeros: np.ndarray = held[first : first + size].view(dtype).reshape(shape)
+    return zeros
 
 
 def padded_size(num_rows: int, multiple: int = 1) -> int:

@@ -18,6 +18,7 @@ from streambayes.families import Blocks
 from streambayes.learning._compiled import standardised
 from streambayes.learning._intake import (
     StreamBatch,
+    aligned_zeros,
     bucket_size,
     missing_columns,
     padded_size,
@@ -247,18 +248,17 @@ class _Reports(NamedTuple):
         first = self.starts[number]
         return self.values[:, first : first + self.sizes[number]]
 
-    def cut(self, numbers: np.ndarray, width: int) -> np.ndarray:
-        """The rows of some streams, each padded with zeros: shape (num_streams, num_columns, width)."""
+    def put_into(self, zeros: np.ndarray, numbers: np.ndarray) -> None:
+        """The rows of some streams into zeros of shape (num_streams, num_columns, width)."""
         starts, sizes = self.starts[numbers], self.sizes[numbers]
-        num_columns, size = len(self.values), int(sizes[0])
-        found = np.zeros((len(numbers), num_columns, width), self.values.dtype)
+        num_columns, width, size = len(self.values), zeros.shape[2], int(sizes[0])
         if (sizes == size).all() and (np.diff(starts) == size).all():  # they lie together
             rows = self.values[:, starts[0] : starts[0] + size * len(numbers)]
-            found[:, :, :size] = rows.reshape(num_columns, -1, size).swapaxes(0, 1)
-            return found
+            zeros[:, :, :size] = rows.reshape(num_columns, -1, size).swapaxes(0, 1)
+            return
         inside = np.arange(width) < sizes[:, None]
         cells = np.where(inside, starts[:, None] + np.arange(width), 0)
-        return np.where(inside, self.values[:, cells], found.dtype.type(0)).swapaxes(0, 1)
+        zeros[:] = np.where(inside, self.values[:, cells], zeros.dtype.type(0)).swapaxes(0, 1)
 
 
 @final
@@ -375,7 +375,7 @@ class ManyLearner:
 
     def _learn(self, stacked: LearnerState, batch: Batch, places: np.ndarray) -> tuple[Any, Any]:
         """What streams at some places remember after their batches, and the facts of each; padded."""
-        lanes = _padded(places, len(batch.num_rows), places[0])
+        lanes = _span(_padded(places, len(batch.num_rows), places[0]))
         with float64_scope():
             found: tuple[Any, Any] = self.learner._stepper.learn_many(
                 self.learner._settings,
@@ -481,8 +481,8 @@ class ManyLearner:
             for first in range(0, len(alike), _TOGETHER):
                 members = alike[first : first + _TOGETHER]
                 shape = (bucket_size(len(members)), len(self._columns), width)
-                values = np.zeros(shape, reports.values.dtype)
-                values[: len(members)] = reports.cut(members, width)
+                values = aligned_zeros(shape, reports.values.dtype)
+                reports.put_into(values[: len(members)], members)
                 num_rows = np.zeros(len(values), np.int64)
                 num_rows[: len(members)] = reports.sizes[members]
                 yield members, Batch(values, num_rows, names, missing)  # type: ignore[arg-type]
@@ -566,14 +566,21 @@ def _put(tree: Any, places: np.ndarray, new: Any) -> Any:
 
     def put(leaf: Any, entries: Any) -> np.ndarray:
         changed: np.ndarray = np.array(leaf)
-        changed[places] = entries
+        changed[span] = entries
         return changed
 
+    span = _span(places)
     return jax.tree.map(put, tree, new)
 
 
 def _rows_of(tree: Any, places: np.ndarray | slice) -> Any:
     return jax.tree.map(lambda leaf: np.asarray(leaf)[places], tree)
+
+
+def _span(places: np.ndarray) -> np.ndarray | slice:
+    """Places as a slice, which copies nothing, if each follows the last."""
+    follow = len(places) > 0 and bool((np.diff(places) == 1).all())
+    return slice(int(places[0]), int(places[-1]) + 1) if follow else places
 
 
 def _state_at(stacked: LearnerState, place: int) -> LearnerState:
