@@ -4,7 +4,7 @@ from streambayes import datasets, families, forgetting, metrics, models
 from streambayes._core.kernel import gpu_kernel
 from streambayes._core.outcome import Outcome
 from streambayes._core.program import compile_cache
-from streambayes._core.pytree import definition, pytree
+from streambayes._core.pytree import definition, number, pytree
 from streambayes.checkpoint import load, save
 from streambayes.families import (
     Beta,
@@ -89,6 +89,7 @@ __all__ = [
     "many",
     "metrics",
     "models",
+    "number",
     "pytree",
     "read_records",
     "run",

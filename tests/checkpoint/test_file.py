@@ -229,3 +229,31 @@ def test_pickled_states_and_learners_go_on_alike(name, column):
     state, _ = learner.step(learner.init(stream[0]), stream[0])
     other_learner, other = pickle.loads(pickle.dumps((learner, state)))
     assert identical(other_learner.step(other, stream[1])[0], learner.step(state, stream[1])[0])
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        sb.PVB(np.float32(8), np.float64(0.5)),
+        sb.SVI(np.int64(100), step_size=np.float32(0.5)),
+        sb.PowerPrior(kl_budget=np.float32(0.5)),
+        sb.PowerPrior(np.float32(0.5)),
+        sb.Fading(1),
+    ],
+    ids=lambda policy: policy.name,
+)
+def test_numbers_of_policies_are_plain_whatever_they_were_given_as(tmp_path, policy):
+    learner = sb.StreamLearner(sb.models.BetaBinomial("x"), policy)
+    sb.save(learner.init({"x": [1, 0]}), tmp_path / "state.sbz")
+    held = sb.load(tmp_path / "state.sbz").forgetting
+    assert held == policy
+    assert hash(held) == hash(policy)
+    assert repr(held) == repr(policy)
+    assert "array" not in repr(held)
+
+
+def test_a_number_beyond_all_floats_is_named():
+    with pytest.raises(ValueError, match="PVB: population_size is too large"):
+        sb.PVB(10**400, 0.5)
+    with pytest.raises(ValueError, match="max_sweeps must be a whole number"):
+        sb.StreamLearner(sb.models.BetaBinomial("x"), sb.SVB(), max_sweeps=10**20)

@@ -121,10 +121,9 @@ def test_one_program_whatever_the_number(monkeypatch):
 
 
 def failing():
-    """Nothing is kept of a past that nothing replaces: rows say nothing of the slopes of constants."""
-    batches = list(stream([50] * 40))
-    batches[17] = {name: values[:1] for name, values in batches[17].items()}
-    return sb.StreamLearner(MODEL, sb.Fading(0.0)), batches
+    """A memory that fades where nothing replaces it, until it is no distribution any more."""
+    learner = sb.StreamLearner(sb.models.Gaussian(["x"]), sb.Fading(0.1))
+    return learner, [{"x": [1.0, 2.0]}, *({"x": [1.0]} for _ in range(40))]
 
 
 def test_a_batch_that_fails_is_named_and_earlier_records_stay(tmp_path):
@@ -135,9 +134,11 @@ def test_a_batch_that_fails_is_named_and_earlier_records_stay(tmp_path):
         sb.run(learner, batches, prequential=False, record=tmp_path)
     assert caught.value.outcome == expected.value.outcome
     records = list(sb.read_records(tmp_path))
+    assert 10 < len(records) < 40
     assert caught.value.__notes__ == [f"in batch {len(records)} ('{len(records)}') of the stream"]
-    _, infos = stepped(learner, batches[: len(records)])
-    assert [r.bound for r in records] == pytest.approx([info.bound for info in infos], rel=1e-9)
+    _, infos = stepped(learner, batches[:5])  # later bounds hang on the last digits
+    bounds = [record.bound for record in records[:5]]
+    assert bounds == pytest.approx([info.bound for info in infos], rel=1e-9)
 
 
 def test_a_bad_batch_is_named_and_earlier_records_stay(tmp_path):
@@ -161,6 +162,67 @@ def test_what_cannot_be_read_again_is_not_read_ahead(tmp_path):
     learner = sb.StreamLearner(MODEL, sb.SVB())
     sb.run(learner, watched(), prequential=False, record=tmp_path)
     assert seen == list(range(8))
+
+
+def test_a_batch_in_pieces_among_others():
+    batches = list(stream([50] * 10))
+    mixed = [*batches[:4], sb.batches(batches[4], rows=20), *batches[5:]]
+    learner = sb.StreamLearner(MODEL, sb.PowerPrior(0.9))
+    run = sb.run(learner, mixed, prequential=False)
+    assert_same(run, *stepped(learner, batches))
+    assert [record.index for record in run.records] == list(range(10))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        sb.StreamLearner(MODEL, sb.PowerPrior(0.5)),
+        sb.StreamLearner(MODEL, sb.SVI(100)),
+        sb.StreamLearner(sb.models.Gaussian(["a", "b", "y"]), sb.PowerPrior(0.9)),
+    ],
+    ids=["policy of other numbers", "policy", "model"],
+)
+def test_the_state_of_another_learner_is_refused(other):
+    batches = list(stream([50] * 4))
+    state = sb.run(other, batches, prequential=False).state
+    learner = sb.StreamLearner(MODEL, sb.PowerPrior(0.9))
+    with pytest.raises(ValueError, match="the state belongs to") as caught:
+        sb.run(learner, batches, prequential=False, state=state)
+    assert caught.value.__notes__ == ["in batch 4 ('4') of the stream"]
+
+
+def test_an_interruption_leaves_no_holes(tmp_path, monkeypatch):
+    learner = sb.StreamLearner(MODEL, sb.SVB())
+    batches = list(stream([50] * 150))
+    read = learner._stepper.read_facts
+    calls = []
+
+    def interrupted(flat):
+        calls.append(1)
+        if len(calls) == 40:
+            raise KeyboardInterrupt
+        return read(flat)
+
+    monkeypatch.setattr(learner._stepper, "read_facts", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sb.run(learner, batches, prequential=False, record=tmp_path)
+    assert [record.index for record in sb.read_records(tmp_path)] == list(range(39))
+
+
+def test_an_empty_batch_that_cannot_be_learned_comes_after_those_before_it(tmp_path):
+    learner, batches = failing()
+    timed = [sb.StreamBatch(batch, time=float(t)) for t, batch in enumerate(batches)]
+    late = sb.StreamBatch({"x": []}, time=0.5)
+    with pytest.raises(ValueError, match="time must not go back"):
+        sb.run(learner, [*timed[:9], late], prequential=False, record=tmp_path / "late")
+    assert len(list(sb.read_records(tmp_path / "late"))) == 9
+    with pytest.raises(sb.StepError):  # that of a batch before it
+        sb.run(learner, [*timed[:30], late], prequential=False, record=tmp_path / "bad")
+    with pytest.raises(sb.StepError):
+        sb.run(learner, timed, prequential=False, record=tmp_path / "plain")
+    assert len(list(sb.read_records(tmp_path / "bad"))) == len(
+        list(sb.read_records(tmp_path / "plain"))
+    )
 
 
 def test_several_policies_go_ahead_side_by_side():

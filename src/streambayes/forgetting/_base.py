@@ -1,10 +1,12 @@
 """AbstractForgetting: what a batch's prior keeps of the past."""
 
 import abc
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, final
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from streambayes._core.pytree import pytree
@@ -17,6 +19,7 @@ __all__ = [
     "Clock",
     "PriorAnchor",
     "Report",
+    "settle_numbers",
     "total",
     "unit_interval",
 ]
@@ -193,9 +196,22 @@ def total(per_block: Mapping[str, Array]) -> Array:
     return jnp.stack([values.sum() for values in per_block.values()]).sum()
 
 
-def unit_interval(policy: str, name: str, value: float) -> float:
-    """The value, if it lies in [0, 1]."""
+def settle_numbers(policy: AbstractForgetting[Any, Any]) -> None:
+    """Turn the plain numbers among a policy's ``number`` fields into floats, whatever they were given as."""
+    for field in dataclasses.fields(policy):  # type: ignore[arg-type]  # a definition is a dataclass
+        value = getattr(policy, field.name)
+        if field.metadata.get("number") and isinstance(value, int | float | np.number):
+            try:
+                object.__setattr__(policy, field.name, float(value))
+            except OverflowError:
+                message = (
+                    f"{type(policy).__name__}: {field.name} is too large for a number of float64"
+                )
+                raise ValueError(message) from None
+
+
+def unit_interval(policy: str, name: str, value: float) -> None:
+    """Raise unless the value lies in [0, 1]."""
     if not 0.0 <= value <= 1.0:  # NaN too
         message = f"{policy}: {name} must lie in [0, 1], got {value}"
         raise ValueError(message)
-    return float(value)

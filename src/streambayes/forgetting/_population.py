@@ -9,7 +9,7 @@ from jax import Array
 
 from streambayes._core.pytree import definition, number, pytree
 from streambayes.families import AbstractBelief, Blocks, Point
-from streambayes.forgetting._base import AbstractForgetting, Clock, Report
+from streambayes.forgetting._base import AbstractForgetting, Clock, Report, settle_numbers
 
 __all__ = ["PVB", "SVI"]
 
@@ -129,6 +129,7 @@ class PVB(AbstractPopulation):
     minibatch_size: int | None = None
 
     def __post_init__(self) -> None:
+        settle_numbers(self)
         _check("PVB", "population_size", self.population_size, self.minibatch_size)
         _check_step_size("PVB", self.step_size)
 
@@ -165,6 +166,7 @@ class SVI(AbstractPopulation):
     minibatch_size: int | None = None
 
     def __post_init__(self) -> None:
+        settle_numbers(self)
         _check("SVI", "num_rows", self.num_rows, self.minibatch_size)
         if self.step_size is not None:
             _check_step_size("SVI", self.step_size)

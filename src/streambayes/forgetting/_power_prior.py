@@ -12,6 +12,7 @@ from streambayes.forgetting._base import (
     AbstractSinglePrior,
     Clock,
     PriorAnchor,
+    settle_numbers,
     total,
     unit_interval,
 )
@@ -36,11 +37,12 @@ class PowerPrior(AbstractSinglePrior):
     kl_budget: float | None = number(default=None)
 
     def __post_init__(self) -> None:
+        settle_numbers(self)
         if (self.rho is None) == (self.kl_budget is None):
             message = "PowerPrior: give one of rho and kl_budget"
             raise ValueError(message)
         if self.rho is not None:
-            object.__setattr__(self, "rho", unit_interval("PowerPrior", "rho", self.rho))
+            unit_interval("PowerPrior", "rho", self.rho)
         elif self.kl_budget is not None and not 0.0 <= self.kl_budget < float("inf"):
             message = f"PowerPrior: kl_budget must be at least 0 and finite, got {self.kl_budget}"
             raise ValueError(message)
@@ -76,7 +78,8 @@ class Fading(AbstractSinglePrior):
     rho: float = number()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", unit_interval("Fading", "rho", self.rho))
+        settle_numbers(self)
+        unit_interval("Fading", "rho", self.rho)
 
     @property
     def name(self) -> str:

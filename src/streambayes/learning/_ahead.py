@@ -62,6 +62,7 @@ class Ahead:
     """
 
     def __init__(self, learner: StreamLearner, state: LearnerState) -> None:
+        learner._check_state(state)
         self._learner = learner
         self._state = state
         self._kind: Kind | None = None

@@ -122,7 +122,7 @@ class StreamLearner:
         if not 0.0 <= tolerance < float("inf"):
             message = f"StreamLearner: tolerance must be at least 0 and finite, got {tolerance}"
             raise ValueError(message)
-        if not isinstance(max_sweeps, int) or max_sweeps < 1:
+        if not isinstance(max_sweeps, int) or not 1 <= max_sweeps < 2**63:
             message = (
                 f"StreamLearner: max_sweeps must be a whole number of at least 1, got {max_sweeps}"
             )

@@ -138,6 +138,9 @@ def run(
 ) -> Run:
     """Learn a stream, batch by batch.
 
+    A list, a tuple and what ``sb.batches`` returns can be read again, so without scores (``prequential=False``,
+    nothing held out) several batches are learned in one call and the next ones read meanwhile.
+
     Args:
         learner: The learner.
         batches: Any iterable of batches: mappings, frames, arrays, or what ``sb.batches`` yields.
@@ -236,19 +239,7 @@ def _drive(
     progress: bool | None,
     record: str | Path | None,
 ) -> dict[str, Run]:
-    if held_out is not None and group is not None:
-        message = "held_out and group exclude each other: give one of them"
-        raise ValueError(message)
-    if not 0.0 <= test_fraction < 1.0:
-        message = f"test_fraction must lie in [0, 1), got {test_fraction}"
-        raise ValueError(message)
-    is_array = isinstance(batches, np.ndarray) and batches.ndim < 3
-    if isinstance(batches, Mapping | str) or hasattr(batches, "columns") or is_array:
-        message = (
-            f"expected an iterable of batches, got one {type(batches).__name__}; cut a table with "
-            "sb.batches(table, rows=...), or put a single batch into a list"
-        )
-        raise TypeError(message)
+    _check_stream(batches, test_fraction, group, held_out)
     total = len(batches) if isinstance(batches, Sized) else None
     first = max((int(state.num_batches) for state in states.values()), default=0)
     # what can be read again may be read before it is learned
@@ -263,10 +254,17 @@ def _drive(
     try:
         with Progress(progress, total) as shown:
             split = _Split(names, test_fraction, group, held_out, seed)
-            for index, batch, train, test in split.of(batches, first):
+            try:
+                for index, batch, train, test in split.of(batches, first):
+                    for driver in drivers.values():
+                        for done in driver.take(index, batch, train, test):
+                            shown.update(done.index + 1 - first, done)
+            except (
+                Exception
+            ):  # what came before it is learned and recorded, an interruption excepted
                 for driver in drivers.values():
-                    for done in driver.take(index, batch, train, test):
-                        shown.update(done.index + 1 - first, done)
+                    collections.deque(driver.finish(), maxlen=0)
+                raise
             for driver in drivers.values():
                 for done in driver.finish():
                     shown.update(done.index + 1 - first, done)
@@ -274,6 +272,24 @@ def _drive(
         for driver in drivers.values():
             driver.close()
     return {name: driver.finished() for name, driver in drivers.items()}
+
+
+def _check_stream(
+    batches: Any, test_fraction: float, group: str | None, held_out: str | None
+) -> None:
+    if held_out is not None and group is not None:
+        message = "held_out and group exclude each other: give one of them"
+        raise ValueError(message)
+    if not 0.0 <= test_fraction < 1.0:
+        message = f"test_fraction must lie in [0, 1), got {test_fraction}"
+        raise ValueError(message)
+    is_array = isinstance(batches, np.ndarray) and batches.ndim < 3
+    if isinstance(batches, Mapping | str) or hasattr(batches, "columns") or is_array:
+        message = (
+            f"expected an iterable of batches, got one {type(batches).__name__}; cut a table with "
+            "sb.batches(table, rows=...), or put a single batch into a list"
+        )
+        raise TypeError(message)
 
 
 @final
@@ -404,6 +420,7 @@ class _Driver:
     ) -> Iterator[StepRecord]:
         """Learn a batch, now or together with later ones; the records that are complete."""
         if isinstance(batch, Pieces) or not self._goes_ahead:
+            yield from self.finish()
             yield self._step(index, batch, train, test)
             return
         try:
@@ -415,17 +432,22 @@ class _Driver:
                     yield self._step(index, batch, train, test)
                     return
                 self._ahead = Ahead(self._learner, state)
-            found = list(self._ahead.take((index, batch), batch))
+            for done in self._ahead.take((index, batch), batch):
+                yield self._learned_ahead(done)
         except (ValueError, TypeError) as error:
             _say_where(error, index, batch)
             raise
-        yield from map(self._learned_ahead, found)
 
     def finish(self) -> Iterator[StepRecord]:
         """The records of batches that are still on their way."""
         if self._ahead is not None:
             yield from map(self._learned_ahead, self._ahead.finish())
-            self._state, self._ahead = self._ahead.state, None
+            self._go_on_from(self._ahead.state)
+            self._ahead = None
+
+    def _go_on_from(self, state: LearnerState) -> None:
+        self._state = state
+        self._waiting = self._waiting and bool(state.num_batches == 0)
 
     def _learned_ahead(self, done: Done) -> StepRecord:
         """What was learned ahead, as a record."""
@@ -454,8 +476,7 @@ class _Driver:
             _say_where(error, index, batch)
             raise
         held_out = None if test is None else _score(learner, after, test)
-        self._state = after
-        self._waiting = self._waiting and after.num_batches == 0
+        self._go_on_from(after)
         seconds = clock.perf_counter() - started
         return self._noted(index, batch, info, seconds, before, held_out)
 
@@ -501,12 +522,9 @@ class _Driver:
         return record
 
     def close(self) -> None:
-        """No more records, after those of batches that are still on their way."""
-        try:
-            collections.deque(self.finish(), maxlen=0)
-        finally:
-            if self._writer is not None:
-                self._writer.close()
+        """No more records."""
+        if self._writer is not None:
+            self._writer.close()
 
     def finished(self) -> Run:
         """The run so far."""

@@ -25,6 +25,7 @@ from streambayes.models.network._vector import VectorFactor
 
 __all__ = ["Rows", "hidden_names", "hidden_vectors"]
 
+_FACTORS = 32
 _NOTHING = Moments(shares={}, means={}, squares={}, vectors={})
 
 
@@ -41,6 +42,13 @@ def hidden_vectors(structure: Structure, batch: Batch) -> tuple[str, ...]:
         for variable in structure.variables
         if isinstance(variable, VectorVariable) and set(variable.names) & set(batch.missing)
     )
+
+
+def _sum_of_logs(numbers: Array) -> Array:
+    """Of numbers between 1 and the values of a variable: 32 fit into one product, which saves logarithms."""
+    if numbers.shape[0] % _FACTORS == 0:
+        numbers = numbers.reshape(_FACTORS, -1).prod(0)
+    return jnp.log(numbers).sum()
 
 
 class _Powers(NamedTuple):
@@ -170,7 +178,8 @@ class Rows:
         odds = jnp.exp(logits - most)
         total = odds.sum(0)
         totals = linalg.row_products(odds, statistics / total)
-        return totals, self.weights[name] @ (most + jnp.log(total))
+        weights = self.weights[name]  # zeros and ones
+        return totals, weights @ most + _sum_of_logs(jnp.where(weights > 0, total, 1.0))
 
     def collapsed(
         self, expectations: Mapping[str, Any], statistics: Array
