@@ -198,21 +198,8 @@ class Stepper:
         policy: Policy = jax.tree.unflatten(self._kind, settings.policy)
         return policy
 
-    def _learn(
-        self,
-        settings: Settings,
-        memory: Any,
-        belief: AbstractBelief,
-        prior: Blocks,
-        shift: Array,
-        factor: Array,
-        batch: Batch,
-        rows_seen: Array,
-        elapsed: Array,
-    ) -> tuple[Any, Array]:
-        memory, facts = self._learned(
-            settings, memory, belief, prior, shift, factor, batch, rows_seen, elapsed
-        )
+    def _learn(self, settings: Settings, *given: Any) -> tuple[Any, Array]:
+        memory, facts = self._learned(settings, *given)
         return memory, self._flat(facts)
 
     def _learn_several(
