@@ -259,9 +259,8 @@ def _drive(
                     for driver in drivers.values():
                         for done in driver.take(index, batch, train, test):
                             shown.update(done.index + 1 - first, done)
-            except (
-                Exception
-            ):  # what came before it is learned and recorded, an interruption excepted
+            except Exception:
+                # what came before it is learned and recorded; not so at an interruption, which should be short
                 for driver in drivers.values():
                     collections.deque(driver.finish(), maxlen=0)
                 raise
