@@ -166,26 +166,15 @@ class Kind(NamedTuple):
     fused: bool
 
 
-def pad(
-    rows: np.ndarray,
-    columns: tuple[Column, ...],
-    multiple: int = 1,
-    missing: tuple[str, ...] | None = None,
-    hidden: frozenset[str] = frozenset(),
-    *,
-    as_given: bool = False,
-) -> Batch:
-    """Rows padded with zeros to their bucket, so that near sizes share a compilation; in float64.
+def pad(rows: np.ndarray, columns: tuple[Column, ...], **chosen: Any) -> Batch:
+    """Rows padded with zeros to their bucket, so that near sizes share a compilation.
 
-    Unless ``missing`` names the columns with missing cells, more may be named, so that batches with
-    other patterns share a compilation too: all that cost nothing; and of those in ``hidden``, whose
-    missing cells are hidden variables, all in a small batch, where patterns change by chance.
-
-    ``as_given`` leaves float32 as it is, for a pass over rows that sums in float64, and lets the model
-    use its kernel if it has one.
+    Args:
+        rows: Shape (num_columns, num_rows).
+        columns: The columns.
+        **chosen: Passed on to ``kind_of``.
     """
-    kind = kind_of(rows, columns, multiple, missing, hidden, as_given=as_given)
-    whole = pad_several([rows], kind, 1)
+    whole = pad_several([rows], kind_of(rows, columns, **chosen), 1)
     return dataclasses.replace(whole, values=whole.values[0], num_rows=whole.num_rows[0])
 
 
@@ -198,7 +187,15 @@ def kind_of(
     *,
     as_given: bool = False,
 ) -> Kind:
-    """The kind of a batch; arguments as for ``pad``."""
+    """The kind of a batch, whose size is a multiple of a number; in float64.
+
+    Unless ``missing`` names the columns with missing cells, more may be named, so that batches with
+    other patterns share a compilation too: all that cost nothing; and of those in ``hidden``, whose
+    missing cells are hidden variables, all in a small batch, where patterns change by chance.
+
+    ``as_given`` leaves float32 as it is, for a pass over rows that sums in float64, and lets the model
+    use its kernel if it has one.
+    """
     num_rows = rows.shape[1]
     if missing is None:
         missing = missing_columns(np.isnan(rows).any(1), columns, hidden, num_rows)

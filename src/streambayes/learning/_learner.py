@@ -140,6 +140,10 @@ class StreamLearner:
         self._prior = _given_blocks(model, prior, "prior")
         self._start = _given_blocks(model, start, "start")
         self._columns = model.columns
+        self._buckets: dict[str, Any] = {
+            "multiple": forgetting.minibatch_size or 1,
+            "hidden": model.hidden_if_missing,
+        }
         self._labels = model.labels()
         self._stepper = stepper(model, forgetting)
         self._settings = settings_of(forgetting, self.tolerance, max_sweeps)
@@ -489,14 +493,10 @@ class StreamLearner:
         return f"StreamLearner({self.model!r}, {self.forgetting!r})"
 
     def _kind(self, rows: np.ndarray) -> Kind:
-        multiple = self.forgetting.minibatch_size or 1
-        hidden = self.model.hidden_if_missing
-        return kind_of(rows, self._columns, multiple, hidden=hidden, as_given=True)
+        return kind_of(rows, self._columns, **self._buckets, as_given=True)
 
     def _pad(self, rows: np.ndarray, *, as_given: bool = False) -> Batch:
-        multiple = self.forgetting.minibatch_size or 1
-        hidden = self.model.hidden_if_missing
-        return pad(rows, self._columns, multiple, hidden=hidden, as_given=as_given)
+        return pad(rows, self._columns, **self._buckets, as_given=as_given)
 
     def _internal(
         self, given: Mapping[str, AbstractFamily], scale: Scale, default: Blocks

@@ -11,7 +11,16 @@ from jax import Array
 from streambayes._core.batch import Batch
 from streambayes.models import AbstractModel
 
-__all__ = ["BLOCK", "blank_summary", "cut_batch", "init_local", "map_rows", "pass_rows", "sum_rows"]
+__all__ = [
+    "BLOCK",
+    "blank",
+    "blank_summary",
+    "cut_batch",
+    "init_local",
+    "map_rows",
+    "pass_rows",
+    "sum_rows",
+]
 
 Model = AbstractModel[Any, Any]
 BLOCK = 512
@@ -34,12 +43,17 @@ def init_local(model: Model, batch: Batch) -> Any:
     return jax.vmap(model.init_local)(batch) if _is_cut(batch) else model.init_local(batch)
 
 
+def blank(function: Callable[..., Any], *args: Any) -> Any:
+    """Zeros in the shapes of what a function returns."""
+    shapes = jax.eval_shape(function, *args)
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+
 def blank_summary(model: Model, expectations: Mapping[str, Any], batch: Batch, local: Any) -> Any:
     """Sums over no rows."""
     if _is_cut(batch):
         batch, local = jax.tree.map(lambda leaf: leaf[0], (batch, local))
-    shapes = jax.eval_shape(lambda: model.row_pass(expectations, batch, local)[1])
-    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return blank(lambda: model.row_pass(expectations, batch, local)[1])
 
 
 def pass_rows(
@@ -64,9 +78,9 @@ def pass_rows(
             local = jax.tree.map(lambda leaf, block: leaf.at[number].set(block), local, new)
         return jax.tree.map(jnp.add, total, summary), local
 
-    blank = blank_summary(model, expectations, batch, local)
+    start = blank_summary(model, expectations, batch, local)
     filled = (batch.num_rows > 0).sum()  # blocks of padding are left out
-    summary, after = jax.lax.fori_loop(0, filled, one, (blank, local))
+    summary, after = jax.lax.fori_loop(0, filled, one, (start, local))
     return local if held else after, summary
 
 
@@ -83,9 +97,8 @@ def sum_rows(function: Callable[[Batch], Any], batch: Batch) -> Any:
         some = function(dataclasses.replace(batch, values=values, num_rows=num_rows))
         return jax.tree.map(jnp.add, total, some)
 
-    shapes = jax.eval_shape(function, dataclasses.replace(batch, values=batch.values[..., :size]))
-    blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    return jax.lax.fori_loop(0, -(-batch.num_rows // size), one, blank)
+    start = blank(function, dataclasses.replace(batch, values=batch.values[..., :size]))
+    return jax.lax.fori_loop(0, -(-batch.num_rows // size), one, start)
 
 
 def map_rows(function: Callable[[Batch], Any], batch: Batch) -> Any:

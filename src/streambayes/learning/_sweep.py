@@ -9,7 +9,7 @@ from jax import Array
 from streambayes._core.batch import Batch
 from streambayes.families import AbstractBelief
 from streambayes.forgetting import AbstractForgetting
-from streambayes.learning._rows import blank_summary, cut_batch, init_local, pass_rows
+from streambayes.learning._rows import blank, blank_summary, cut_batch, init_local, pass_rows
 from streambayes.models import AbstractModel
 
 __all__ = ["Ascender", "Ascent", "ascend", "sweep"]
@@ -66,10 +66,7 @@ class Ascender:
             local=local,
             summary=summary,
             anchor=anchor,
-            weighed=jax.tree.map(
-                lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-                jax.eval_shape(self._policy.weigh, anchor, belief),
-            ),
+            weighed=blank(self._policy.weigh, anchor, belief),
             bound=jnp.full((), -jnp.inf),
             last_bound=jnp.full((), -jnp.inf),
             round_bound=jnp.full((), -jnp.inf),
