@@ -152,6 +152,8 @@ SLOW = tuple(name for name in MODELS if name not in QUICK)
 NORMAL = sb.TruncatedNormal.from_mean_variance(0.5, 0.1)
 POLICIES = [
     sb.SVB(),
+    sb.Auto(),
+    sb.Auto(shared=True),
     sb.PowerPrior(0.9),
     sb.PowerPrior(kl_budget=0.2),
     sb.Fading(0.9),

@@ -18,7 +18,7 @@ from streambayes.families import (
     TruncatedExponential,
     TruncatedNormal,
 )
-from streambayes.forgetting import HPP, MHPP, PVB, SVB, SVI, Fading, PowerPrior
+from streambayes.forgetting import HPP, MHPP, PVB, SVB, SVI, Auto, Fading, PowerPrior
 from streambayes.learning import (
     Classification,
     Comparison,
@@ -49,6 +49,7 @@ __all__ = [
     "PVB",
     "SVB",
     "SVI",
+    "Auto",
     "Beta",
     "Classification",
     "Comparison",

@@ -70,7 +70,8 @@ class TwoMemories(AbstractForgetting[Bank, Anchor]):
         }
         return Bank({**belief.log_weights, **weights}, belief.members.replaced(members))
 
-    def weigh(self, anchor, belief):
+    def weigh(self, anchor, belief, expectations):
+        del expectations
         far = belief.members.kl(anchor.tempered)
         return sum(
             (jnp.exp(now) * (now - anchor.log_weights[name] + far[name])).sum()

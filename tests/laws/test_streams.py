@@ -35,6 +35,7 @@ def test_bound_is_evidence_and_batches_chain(name, seed, sizes):
 FIRST_STEPS = [
     *itertools.product(QUICK, [sb.SVB(), sb.HPP(), sb.MHPP(), sb.PVB(20, 0.1)]),
     *itertools.product(SLOW, [sb.MHPP()]),
+    *itertools.product(["gaussian", "mixture", "regression", "network"], [sb.Auto()]),
 ]
 
 

@@ -44,6 +44,7 @@ def streams(draw, seed=0):
         ("gaussian with gaps", sb.MHPP()),
         ("regression", sb.PowerPrior(0.8)),
         ("mixture", sb.HPP()),
+        ("mixture", sb.Auto()),
     ],
 )
 def test_as_in_a_loop(name, policy):

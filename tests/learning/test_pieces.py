@@ -21,6 +21,7 @@ CASES = {
     "one sweep": (lambda: sb.models.Gaussian(["x", "y"]), sb.PVB(500, 0.1), 0.0),
     "summed out": (lambda: sb.models.GaussianMixture(["x", "y"], 2), sb.MHPP(), 0.0),
     "kept": (a_network, sb.HPP(), 0.0),
+    "a bank": (a_network, sb.Auto(), 0.0),
     "missing": (a_network, sb.SVB(), 0.2),
 }
 

@@ -78,7 +78,7 @@ class Bank(AbstractBelief):
     r"""A mixture $\sum_e w_e q(\beta \mid \lambda_e)$ per block.
 
     Attributes:
-        log_weights: Per block, shape (num_members, \*blocks); normalized over the first axis.
+        log_weights: Per block, shape (num_members, \*blocks), up to a constant for each block.
         members: Blocks with a leading axis of members.
     """
 
@@ -96,8 +96,13 @@ class Bank(AbstractBelief):
             for name, stats in self.members.expectations().items()
         }
 
+    def normalized(self) -> "Bank":
+        """The same mixture with weights that sum to 1."""
+        normal = {name: self._normal(name) for name in self.log_weights}
+        return Bank(log_weights=normal, members=self.members)
+
     def summary(self) -> Blocks:
-        weights = {name: jnp.exp(log_weight) for name, log_weight in self.log_weights.items()}
+        weights = {name: jnp.exp(self._normal(name)) for name in self.log_weights}
         weighted = self.members.scaled(weights)
         summed: Blocks = jax.tree.map(lambda leaf: leaf.sum(0), weighted)
         return summed
@@ -108,7 +113,7 @@ class Bank(AbstractBelief):
 
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         members = jax.vmap(of)(self.members.params[name])
-        weights = jnp.exp(self.log_weights[name])
+        weights = jnp.exp(self._normal(name))
         extra = members.mean().ndim - weights.ndim
         return MixtureMarginal(
             weights=weights.reshape(weights.shape + (1,) * extra), members=members
@@ -138,9 +143,12 @@ class Bank(AbstractBelief):
 
         return jax.tree.map(pick, drawn)
 
+    def _normal(self, name: str) -> Array:
+        return jax.nn.log_softmax(self.log_weights[name], axis=0)
+
     def _log_weights_after_rows(self, name: str, ndim: int) -> Array:
         """Weights of members against values with axes of rows between members and blocks."""
-        weights = self.log_weights[name]
+        weights = self._normal(name)
         rows = (1,) * (ndim - weights.ndim)
         return weights.reshape(weights.shape[:1] + rows + weights.shape[1:])
 
@@ -148,5 +156,5 @@ class Bank(AbstractBelief):
         return tuple(self.members.params[name].natural.values())
 
     def _average(self, name: str, stat: Array, event: int) -> Array:
-        weights = jnp.exp(self.log_weights[name])
+        weights = jnp.exp(self._normal(name))
         return (weights.reshape(weights.shape + (1,) * event) * stat).sum(0)

@@ -1,5 +1,6 @@
 """Forgetting policies: what the prior of a batch keeps of the past."""
 
+from streambayes.forgetting._auto import Auto
 from streambayes.forgetting._base import (
     AbstractForgetting,
     AbstractSinglePrior,
@@ -20,6 +21,7 @@ __all__ = [
     "SVI",
     "AbstractForgetting",
     "AbstractSinglePrior",
+    "Auto",
     "Clock",
     "Fading",
     "PowerPrior",

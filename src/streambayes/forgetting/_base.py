@@ -53,10 +53,18 @@ class Report:
         rho: Expected share of the past that was kept: a scalar for the whole model, an array per
             entry of blocks, or ``None`` for policies without one.
         omega: Natural parameter of the posterior over rho, where rho is learned.
+        log_bf: Log Bayes factor of a change at this batch against none, likewise.
+        drifting: Probability that most of the past is no longer used, likewise.
+        recalled: Weight of memories of earlier states, likewise.
+        memory: How far back the memories in use reach: an axis of weights by horizon leads, likewise.
     """
 
     rho: Any
     omega: Any
+    log_bf: Any = None
+    drifting: Any = None
+    recalled: Any = None
+    memory: Any = None
 
 
 class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
@@ -74,6 +82,16 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
     """How often ``refine`` may be followed by further sweeps, plus one."""
     minibatch_size: int | None = None
     """Rows that are learned at a time; ``None`` for the whole batch."""
+
+    @property
+    def takes_coupled(self) -> bool:
+        """Whether it learns models whose blocks are coupled."""
+        return self.maximises_bound
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether every batch must come with its time."""
+        return False
 
     @property
     @abc.abstractmethod
@@ -101,8 +119,11 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
         """The belief given the batch's messages to some of the blocks."""
 
     @abc.abstractmethod
-    def weigh(self, anchor: Anchor, belief: AbstractBelief) -> Any:
-        """The belief against the past: all of it that ``divergence`` and ``refine`` need, as arrays."""
+    def weigh(self, anchor: Anchor, belief: AbstractBelief, expectations: Mapping[str, Any]) -> Any:
+        """The belief against the past: all of it that ``divergence`` and ``refine`` need, as arrays.
+
+        ``expectations`` are those of the belief, which the model needs too.
+        """
 
     @abc.abstractmethod
     def refine(self, anchor: Anchor, weighed: Any) -> Anchor:
@@ -115,6 +136,12 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
     @abc.abstractmethod
     def is_proper(self, anchor: Anchor) -> Array:
         """Whether what is kept of the past is a distribution, a scalar."""
+
+    def changed_within(self, memory: Memory, span: Any) -> dict[str, Array]:
+        """Per block, the probability that nothing older than ``span`` on the policy's clock is used."""
+        del memory, span
+        message = f"{self.name} has one memory: when a block has changed is known to Auto() alone"
+        raise TypeError(message)
 
     @abc.abstractmethod
     def close(self, anchor: Anchor, belief: AbstractBelief, clock: Clock) -> tuple[Memory, Report]:
@@ -170,7 +197,10 @@ class AbstractSinglePrior(AbstractTempered[PriorAnchor]):
     """A policy that settles the batch's prior before seeing the batch: ``open`` is all there is to write."""
 
     @final
-    def weigh(self, anchor: PriorAnchor, belief: AbstractBelief) -> Array:
+    def weigh(
+        self, anchor: PriorAnchor, belief: AbstractBelief, expectations: Mapping[str, Any]
+    ) -> Array:
+        del expectations
         return total(belief.summary().kl(anchor.tempered))
 
     @final

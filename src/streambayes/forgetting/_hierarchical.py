@@ -80,8 +80,11 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
         return self._anchor(memory, prior, self.pooled(jax.tree.map(jnp.zeros_like, memory.counts)))
 
     @final
-    def weigh(self, anchor: HierarchicalAnchor, belief: AbstractBelief) -> dict[str, Array]:
+    def weigh(
+        self, anchor: HierarchicalAnchor, belief: AbstractBelief, expectations: Mapping[str, Any]
+    ) -> dict[str, Array]:
         """Per block, how far the belief is from the prior and from yesterday: an axis of two leads."""
+        del expectations
         ends = jax.tree.map(lambda *parts: jnp.stack(parts), anchor.prior, anchor.previous)
         return jax.vmap(belief.summary().kl)(ends)  # one program for the two
 

@@ -87,8 +87,10 @@ class AbstractPopulation(AbstractForgetting[PopulationMemory, PopulationAnchor])
         return Point(belief.summary().replaced(stepped))
 
     @final
-    def weigh(self, anchor: PopulationAnchor, belief: AbstractBelief) -> None:
-        del anchor, belief
+    def weigh(
+        self, anchor: PopulationAnchor, belief: AbstractBelief, expectations: Mapping[str, Any]
+    ) -> None:
+        del anchor, belief, expectations
 
     @final
     def refine(self, anchor: PopulationAnchor, weighed: None) -> PopulationAnchor:

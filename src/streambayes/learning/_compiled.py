@@ -445,7 +445,7 @@ def _closed(
 ) -> tuple[Any, Facts]:
     """What a batch leaves behind, and the facts of it."""
     memory, report = policy.close(at.anchor, at.belief, clock)
-    posterior = at.belief.summary()
+    posterior = policy.belief(memory).summary()
     outcome = jnp.where(settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
     if policy.maximises_bound:
         outcome = jnp.where(jnp.isfinite(at.bound), outcome, Outcome.NOT_FINITE)

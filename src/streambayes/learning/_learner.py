@@ -14,7 +14,7 @@ from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractFamily, Blocks
-from streambayes.forgetting import SVB, AbstractForgetting
+from streambayes.forgetting import SVB, AbstractForgetting, Auto
 from streambayes.learning._compiled import Facts, scorer, settings_of, stepper
 from streambayes.learning._intake import (
     Kind,
@@ -36,6 +36,7 @@ __all__ = [
     "StreamLearner",
     "check_time",
     "elapsed_until",
+    "needs_time",
     "replaced",
     "start_key",
 ]
@@ -81,7 +82,7 @@ class StreamLearner:
 
     Args:
         model: What the rows look like.
-        forgetting: What to keep of the past.
+        forgetting: What to keep of the past; ``Auto()`` by default, which needs no setting.
         prior: Instead of the model's default: a distribution per entry of blocks (alone, if the model
             has one entry), in the user's units. Entries that are left out keep their default.
         scale: ``True`` centres and scales continuous columns by the first batch in which they vary;
@@ -96,7 +97,7 @@ class StreamLearner:
     def __init__(
         self,
         model: Model,
-        forgetting: Policy,
+        forgetting: Policy | None = None,
         *,
         prior: Priors | None = None,
         scale: bool | Mapping[str, tuple[float, float]] = True,
@@ -108,12 +109,13 @@ class StreamLearner:
         if not isinstance(model, AbstractModel):
             message = f"StreamLearner: model must be a model, got {model!r}"
             raise TypeError(message)
+        forgetting = Auto() if forgetting is None else forgetting
         if not isinstance(forgetting, AbstractForgetting):
             message = (
                 f"StreamLearner: forgetting must be a policy such as HPP(), got {forgetting!r}"
             )
             raise TypeError(message)
-        if model.is_coupled and not forgetting.maximises_bound:
+        if model.is_coupled and not forgetting.takes_coupled:
             message = (
                 f"{forgetting.name} needs a model whose complete conditional is in the family of its "
                 f"prior; blocks of {type(model).__name__} are coupled"
@@ -167,10 +169,11 @@ class StreamLearner:
                 start = self._internal(self._start, scale, prior)
             else:
                 start = self._best_start(key, rows, prior, scale)
+            belief = self.forgetting.belief(self.forgetting.init(start))
         return LearnerState(
             prior=prior,
             memory=memory,
-            belief=self.forgetting.belief(self.forgetting.init(start)),
+            belief=belief,
             scale=scale,
             num_batches=np.int64(0),
             rows_seen=np.float64(0.0),
@@ -571,6 +574,10 @@ class StreamLearner:
             fall=float(facts.fall) if self.forgetting.maximises_bound else None,
             rho=self._readable(facts.report.rho),
             omega=self._readable(facts.report.omega),
+            log_bf=self._readable(facts.report.log_bf),
+            drifting=self._readable(facts.report.drifting),
+            recalled=self._readable(facts.report.recalled),
+            memory=self._readable_memory(facts.report.memory),
             retained=by_label(self._labels, facts.retained),
             num_sweeps=int(facts.num_sweeps),
             num_rounds=int(facts.num_rounds),
@@ -595,6 +602,18 @@ class StreamLearner:
         if value is None:
             return None
         return by_label(self._labels, value) if isinstance(value, dict) else float(value)
+
+    def _readable_memory(
+        self, value: Any
+    ) -> tuple[float, ...] | dict[str, tuple[float, ...]] | None:
+        if not isinstance(value, dict):
+            return None if value is None else tuple(value.tolist())
+        first = next(iter(value.values()))
+        each = [
+            by_label(self._labels, {name: row[k] for name, row in value.items()})
+            for k in range(len(first))
+        ]
+        return {label: tuple(weights[label] for weights in each) for label in each[0]}
 
 
 def _pooled(scores: list[Score]) -> Score:
@@ -630,6 +649,8 @@ def _is_at_prior(state: LearnerState) -> bool:
 def elapsed_until(state: LearnerState, time: float | None) -> tuple[float, Any]:
     """Time since the last batch with rows, and the new last time."""
     pending = float(state.pending)
+    if time is None and state.forgetting.needs_times:
+        raise ValueError(needs_time(state.forgetting))
     if time is None:
         return pending, state.last_time
     now, last = check_time(time), float(state.last_time)
@@ -638,6 +659,14 @@ def elapsed_until(state: LearnerState, time: float | None) -> tuple[float, Any]:
         raise ValueError(message)
     passed = 0.0 if np.isnan(last) else now - last
     return pending + passed, np.float64(now)
+
+
+def needs_time(policy: Policy) -> str:
+    """What to say of a batch without a time that needs one."""
+    return (
+        f"{policy.name} measures time: every batch needs one, as step(..., time=...) or from "
+        "sb.batches(..., time=...)"
+    )
 
 
 def start_key(seed: Any) -> Any:

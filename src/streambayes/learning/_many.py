@@ -25,11 +25,15 @@ from streambayes.learning._intake import (
     read_rows,
     table,
 )
-from streambayes.learning._learner import StreamLearner, check_time, replaced, start_key
+from streambayes.learning._learner import StreamLearner, check_time, needs_time, replaced, start_key
 from streambayes.learning._state import LearnerState, StepInfo
 
 __all__ = ["ManyInfo", "ManyLearner", "ManyStates", "many"]
 
+_OF_LEARNING: dict[str, Any] = dict.fromkeys(
+    ("bound", "fall", "rho", "omega", "log_bf", "drifting", "recalled", "memory")
+)
+"""What the info of a batch lacks that could not be learned."""
 _TOGETHER = 1024
 """Streams that are learned in one call: beyond, what is computed of them leaves the processor's cache."""
 
@@ -206,7 +210,9 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
         if outcome.failed:  # nothing was learned or forgotten
             held = self._before[name].retained
             info = dataclasses.replace(
-                info, bound=None, fall=None, rho=None, omega=None, retained=held
+                info,
+                **_OF_LEARNING,
+                retained=held,
             )
         return info
 
@@ -606,6 +612,8 @@ def _lacking(reports: _Reports) -> np.ndarray:
 def _waited(stacked: LearnerState, reports: _Reports, places: np.ndarray) -> LearnerState:
     """With the time that has passed for streams whose batches have a time."""
     timed = ~np.isnan(reports.times)
+    if stacked.forgetting.needs_times and not timed.all():
+        raise ValueError(needs_time(stacked.forgetting))
     if not timed.any():
         return stacked
     where, times = places[timed], reports.times[timed]

@@ -29,6 +29,12 @@ class StepRecord:
         rho: Share of the past that was kept: one number, or one per block; none for the first batch,
             which has no past.
         omega: Natural parameter of the posterior over rho, likewise.
+        log_bf: For ``Auto``, evidence for a change exactly here: the log Bayes factor of one against none;
+            an alarm above 3. One number, or one per block.
+        drifting: For ``Auto``, the probability that most of the past is no longer used, likewise.
+        recalled: For ``Auto``, the weight of memories of earlier states, likewise.
+        memory: For ``Auto``, the weights of the other memories by how far back they reach: 8, 16, ...,
+            131,072 rows, and all of the past; likewise.
         retained: Rows of data each block retains.
         test_bound: Held-out log-likelihood after learning, the authors' definition.
         test_predictive: Held-out log-likelihood after learning, the real predictive density.
@@ -61,6 +67,10 @@ class StepRecord:
     outcome: str
     events: tuple[str, ...]
     seconds: float
+    log_bf: float | dict[str, float] | None = None
+    drifting: float | dict[str, float] | None = None
+    recalled: float | dict[str, float] | None = None
+    memory: tuple[float, ...] | dict[str, tuple[float, ...]] | None = None
 
     def to_json(self) -> str:
         """One line of JSON; numbers that are not finite become null."""
@@ -70,7 +80,7 @@ class StepRecord:
     def from_json(cls, line: str) -> Self:
         """The record that ``to_json`` wrote."""
         fields = json.loads(line)
-        return cls(**{**fields, "events": tuple(fields["events"])})
+        return cls(**_with_tuples(fields))
 
 
 @final
@@ -105,6 +115,16 @@ def read_records(folder: str | Path) -> Iterator[StepRecord]:
             except (ValueError, TypeError, KeyError) as error:
                 message = f"{path}, line {number}: not a record of a run ({error})"
                 raise ValueError(message) from None
+
+
+def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """What JSON has made lists of, as it was."""
+    memory = fields.get("memory")
+    if isinstance(memory, dict):
+        memory = {label: tuple(weights) for label, weights in memory.items()}
+    elif memory is not None:
+        memory = tuple(memory)
+    return {**fields, "events": tuple(fields["events"]), "memory": memory}
 
 
 def _finite(value: Any) -> Any:

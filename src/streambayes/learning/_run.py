@@ -510,6 +510,10 @@ class _Driver:
             outcome=info.outcome.name.lower(),
             events=info.events,
             seconds=seconds,
+            log_bf=info.log_bf if self._has_past else None,
+            drifting=info.drifting if self._has_past else None,
+            recalled=info.recalled if self._has_past else None,
+            memory=_rounded(info.memory),
         )
         self._has_past = self._has_past or info.outcome != Outcome.EMPTY
         self._add("test_bound", record.test_bound, record.num_test)
@@ -541,6 +545,13 @@ class _Driver:
             return
         total, rows = self._sums[name]
         self._sums[name] = (total + mean * num_rows, rows + num_rows)
+
+
+def _rounded(memory: Any) -> Any:
+    """Weights to four digits: there are many of them in a record."""
+    if isinstance(memory, dict):
+        return {label: _rounded(weights) for label, weights in memory.items()}
+    return None if memory is None else tuple(round(weight, 4) for weight in memory)
 
 
 def _has_rows(batch: StreamBatch) -> bool:

@@ -118,6 +118,20 @@ class LearnerState:
         with float64_scope():
             return by_label(self.model.labels(), self.belief.summary().counts)
 
+    def changed_within(self, span: float) -> dict[str, float]:
+        """Per block, the probability that nothing older than ``span`` is used any more.
+
+        For ``Auto``: the weight of memories that reach no further back.
+
+        Args:
+            span: Rows; or time, where the policy measures time.
+        """
+        if not span >= 0:  # NaN too
+            message = f"changed_within: span must be at least 0, got {span}"
+            raise ValueError(message)
+        with float64_scope():
+            return by_label(self.model.labels(), self.forgetting.changed_within(self.memory, span))
+
     def summary(self, level: float = 0.9) -> PosteriorSummary:
         """Mean, standard deviation and central interval of every parameter, in the user's units."""
         if not 0.0 < level < 1.0:
@@ -151,6 +165,12 @@ class StepInfo:
         rho: Expected share of the past that was kept: one number, or one per block by readable name;
             ``None`` for policies without one. The first batch has no past; there it is the prior's.
         omega: Natural parameter of the posterior over rho, likewise.
+        log_bf: For ``Auto``, evidence for a change exactly here: the log Bayes factor of one against none;
+            an alarm above 3. One number, or one per block.
+        drifting: For ``Auto``, the probability that most of the past is no longer used, likewise.
+        recalled: For ``Auto``, the weight of memories of earlier states, likewise.
+        memory: For ``Auto``, the weights of the other memories by how far back they reach: 8, 16, ...,
+            131,072 rows, and all of the past; likewise.
         retained: Rows of data each block retains, by readable name.
         num_sweeps: Sweeps over the batch.
         num_rounds: Rounds of sweeps between which the policy was refined.
@@ -168,6 +188,10 @@ class StepInfo:
     num_rounds: int
     outcome: Outcome
     events: tuple[str, ...] = ()
+    log_bf: float | dict[str, float] | None = None
+    drifting: float | dict[str, float] | None = None
+    recalled: float | dict[str, float] | None = None
+    memory: tuple[float, ...] | dict[str, tuple[float, ...]] | None = None
 
 
 def by_label(labels: Mapping[str, np.ndarray], per_block: Mapping[str, Any]) -> dict[str, float]:

@@ -66,7 +66,7 @@ class Ascender:
             local=local,
             summary=summary,
             anchor=anchor,
-            weighed=blank(self._policy.weigh, anchor, belief),
+            weighed=blank(self._weigh, anchor, belief),
             bound=jnp.full((), -jnp.inf),
             last_bound=jnp.full((), -jnp.inf),
             round_bound=jnp.full((), -jnp.inf),
@@ -100,6 +100,9 @@ class Ascender:
             num_sweeps=at.num_sweeps + 1,
             num_rounds=at.num_rounds + refining,
         )
+
+    def _weigh(self, anchor: Any, belief: AbstractBelief) -> Any:
+        return self._policy.weigh(anchor, belief, belief.expectations())
 
     def is_over(self, at: Ascent) -> Array:
         """Whether no further turn is due."""
@@ -149,8 +152,9 @@ def _blocks(
     for names in model.update_order:
         messages = model.messages(belief.expectations(), summary, names)
         belief = policy.update(anchor, belief, messages)
-    joint = model.expected_log_joint(belief.expectations(), summary)
-    weighed = policy.weigh(anchor, belief)
+    expectations = belief.expectations()
+    joint = model.expected_log_joint(expectations, summary)
+    weighed = policy.weigh(anchor, belief, expectations)
     return belief, weighed, joint - policy.divergence(anchor, weighed)
 
 

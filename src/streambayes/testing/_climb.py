@@ -28,7 +28,12 @@ def check_climb(learner: StreamLearner, batches: Sequence[Mapping[str, Any]]) ->
     @jax.jit
     def one_sweep(batch: Batch, anchor: Any, belief: Any, rows: Any) -> tuple[Any, ...]:
         belief, rows, bound = sweep(model, policy, batch, anchor, belief, rows)
-        return belief, rows, bound, policy.refine(anchor, policy.weigh(anchor, belief))
+        return (
+            belief,
+            rows,
+            bound,
+            policy.refine(anchor, policy.weigh(anchor, belief, belief.expectations())),
+        )
 
     state = learner.init(batches[0])
     for columns in batches:
