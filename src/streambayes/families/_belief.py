@@ -14,9 +14,16 @@ from streambayes.families._marginal import AbstractMarginal, MixtureMarginal
 
 __all__ = ["AbstractBelief", "Bank", "Point"]
 
+_SHORT = 4
+
 
 class AbstractBelief(abc.ABC):
     """A posterior over the blocks. Models see ``expectations`` alone; predictions use ``log_mean``."""
+
+    @property
+    @abc.abstractmethod
+    def num_members(self) -> int:
+        """Members of each block."""
 
     @abc.abstractmethod
     def expectations(self) -> dict[str, Any]:
@@ -42,6 +49,10 @@ class AbstractBelief(abc.ABC):
         """Distribution of a value to come; its first axes may be those of rows."""
 
     @abc.abstractmethod
+    def shortened(self) -> "AbstractBelief":
+        """Much the same with few members, for densities that take a sum over the members of several blocks."""
+
+    @abc.abstractmethod
     def sample(self, name: str, key: Array, num_samples: int) -> Any:
         """Independent draws of one entry's parameters; the sample axis leads."""
 
@@ -52,6 +63,10 @@ class Point(AbstractBelief):
     """One member per block."""
 
     blocks: Blocks
+
+    @property
+    def num_members(self) -> int:
+        return 1
 
     def expectations(self) -> dict[str, Any]:
         return self.blocks.expectations()
@@ -67,6 +82,9 @@ class Point(AbstractBelief):
 
     def predictive(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         return of(self.blocks.params[name])
+
+    def shortened(self) -> "Point":
+        return self
 
     def sample(self, name: str, key: Array, num_samples: int) -> Any:
         return self.blocks.params[name].sample(key, num_samples)
@@ -84,6 +102,11 @@ class Bank(AbstractBelief):
 
     log_weights: dict[str, Array]
     members: Blocks
+
+    @property
+    def num_members(self) -> int:
+        size: int = next(iter(self.log_weights.values())).shape[0]
+        return size
 
     def expectations(self) -> dict[str, Any]:
         return {
@@ -124,6 +147,41 @@ class Bank(AbstractBelief):
         shape = jax.vmap(lambda member: member.mean())(members).shape
         weights = jnp.exp(self._log_weights_after_rows(name, len(shape)))
         return MixtureMarginal(weights=jnp.broadcast_to(weights, shape), members=members)
+
+    def shortened(self) -> "Bank":
+        """The heaviest members of each block, and the average of the others."""
+        if self.num_members <= _SHORT:
+            return self
+        places, log_weights, others = {}, {}, {}
+        for name in self.log_weights:
+            normal = self._normal(name)
+            heavy, top = jax.lax.top_k(jnp.moveaxis(normal, 0, -1), _SHORT - 1)
+            heavy, top = jnp.moveaxis(heavy, -1, 0), jnp.moveaxis(top, -1, 0)
+            kinds = jnp.arange(normal.shape[0]).reshape(-1, 1, *(1,) * (normal.ndim - 1))
+            left = jnp.where((kinds == top).any(1), -jnp.inf, normal)
+            rest = jax.nn.logsumexp(left, axis=0, keepdims=True)
+            places[name] = top
+            log_weights[name] = jnp.concatenate([heavy, rest])
+            others[name] = jnp.where(jnp.isfinite(rest), left, normal)  # none are left: any will do
+
+        def heaviest(name: str, leaf: Array) -> Array:
+            top = places[name]
+            return jnp.take_along_axis(
+                leaf, top.reshape(top.shape + (1,) * (leaf.ndim - top.ndim)), axis=0
+            )
+
+        average = Bank(log_weights=others, members=self.members).summary()
+        chosen = Blocks(
+            params={
+                name: jax.tree.map(lambda leaf, name=name: heaviest(name, leaf), family)
+                for name, family in self.members.params.items()
+            },
+            counts={name: heaviest(name, count) for name, count in self.members.counts.items()},
+        )
+        members: Blocks = jax.tree.map(
+            lambda some, one: jnp.concatenate([some, one[None]]), chosen, average
+        )
+        return Bank(log_weights=log_weights, members=members)
 
     def sample(self, name: str, key: Array, num_samples: int) -> Any:
         choice, draws = jax.random.split(key)

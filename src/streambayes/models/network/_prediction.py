@@ -96,6 +96,8 @@ class Predictor:
         self._summed, self._drawn = _split(structure, discrete)
         self._normals = [name for name in rows.hidden if not structure.is_discrete(name)]
         self._closed = not self._normals and not self._drawn
+        if not self._closed:
+            self._belief = belief.shortened()
         self._moments = rows.moments(local)
         self._shape = tuple(structure.num_values(name) for name in self._summed)
         num_states = math.prod(self._shape)

@@ -6,6 +6,7 @@ that belief differ in nothing else.
 """
 
 import abc
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, final
 
@@ -35,6 +36,8 @@ from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable
 
 __all__ = ["ConjugateRegression", "IndependentRegression", "JointRegression"]
+
+_FEW_NODES = 24
 
 
 class RegressionSums(NamedTuple):
@@ -273,14 +276,16 @@ class JointRegression(AbstractSeparate):
     def density_of(self, belief: AbstractBelief, design: Array, values: Array) -> Array:
         density: Array = self._over_both(
             belief.log_mean,
-            lambda coefficients, noise: self._noisy(design, coefficients, noise).log_prob(values),
+            lambda coefficients, noise: _log_prob(
+                belief, self._noisy(design, coefficients, noise), values
+            ),
         )
         return density
 
     def predictive_of(self, belief: AbstractBelief, design: Array) -> AbstractMarginal:
         marginal: AbstractMarginal = self._over_both(
-            belief.predictive,
-            lambda coefficients, noise: self._noisy(design, coefficients, noise),
+            belief.shortened().predictive,
+            lambda coefficients, noise: _coarse(belief, self._noisy(design, coefficients, noise)),
         )
         return marginal
 
@@ -379,17 +384,18 @@ class IndependentRegression(AbstractSeparate):
         location, variance = self._moments(belief, design)
 
         def density(noise: Gamma) -> Array:
-            return NoisyNormal(location, variance, noise.broadcast_to(location.shape)).log_prob(
-                values
-            )
+            one = NoisyNormal(location, variance, noise.broadcast_to(location.shape))
+            return _log_prob(belief, one, values)
 
         return belief.log_mean(self.noise, density)
 
     def predictive_of(self, belief: AbstractBelief, design: Array) -> AbstractMarginal:
         location, variance = self._moments(belief, design)
-        return belief.predictive(
+        return belief.shortened().predictive(
             self.noise,
-            lambda noise: NoisyNormal(location, variance, noise.broadcast_to(location.shape)),
+            lambda noise: _coarse(
+                belief, NoisyNormal(location, variance, noise.broadcast_to(location.shape))
+            ),
         )
 
     def coefficient_marginals(
@@ -515,6 +521,18 @@ class ConjugateRegression(AbstractRegression):
         return StudentMarginal(
             jnp.broadcast_to(2.0 * gamma.shape, location.shape), location, spread
         )
+
+
+def _log_prob(belief: AbstractBelief, one: NoisyNormal, values: Array) -> Array:
+    """Log density of one member's predictive; of many, each need not have ten digits."""
+    return one.log_prob(values) if belief.num_members == 1 else one.student_log_prob(values)
+
+
+def _coarse(belief: AbstractBelief, one: NoisyNormal) -> NoisyNormal:
+    """The same, for quantiles."""
+    if belief.num_members == 1:
+        return one
+    return dataclasses.replace(one, num_nodes=_FEW_NODES)
 
 
 def _projected(coefficients: Array, design: Array) -> Array:
