@@ -77,13 +77,13 @@ class Scorer:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.score = Program(self._score)
+        self.score = Program(self.scored)
         self.log_predictive = Program(self._log_predictive)
         self.predict = Program(self._predict, static_argnames=("name",))
         self.sample = Program(self._sample, static_argnames=("num_rows",))
         self.start = Program(self._start)
 
-    def _score(
+    def scored(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
     ) -> tuple[Array, Array]:
         """Sums over rows of both log-likelihoods."""
@@ -199,7 +199,7 @@ class Stepper:
         return policy
 
     def _learn(self, settings: Settings, *given: Any) -> tuple[Any, Array]:
-        memory, facts = self._learned(settings, *given)
+        memory, facts = self.learned(settings, *given)
         return memory, self._flat(facts)
 
     def _learn_several(
@@ -224,7 +224,7 @@ class Stepper:
 
         def learned(number: Array, memory: Any, belief: AbstractBelief, rows_seen: Array) -> Any:
             batch = jax.tree.map(lambda leaf: leaf[number], batches)
-            return self._learned(
+            return self.learned(
                 settings, memory, belief, prior, shift, factor, batch, rows_seen, elapsed[number]
             )
 
@@ -257,7 +257,7 @@ class Stepper:
         )
         return memory, seen, found, number
 
-    def _learned(
+    def learned(
         self,
         settings: Settings,
         memory: Any,

@@ -1,0 +1,1 @@
+"""What policies make of streams whose truth is known."""
