@@ -22,6 +22,7 @@ from streambayes.forgetting import HPP, MHPP, PVB, SVB, SVI, Auto, Fading, Power
 from streambayes.learning import (
     Classification,
     Comparison,
+    Forecast,
     LearnerState,
     ManyInfo,
     ManyStates,
@@ -55,6 +56,7 @@ __all__ = [
     "Comparison",
     "Dirichlet",
     "Fading",
+    "Forecast",
     "Gamma",
     "LearnerState",
     "ManyInfo",

@@ -165,3 +165,45 @@ def test_the_mixture_is_shown():
 
 def test_it_is_the_default():
     assert sb.StreamLearner(sb.models.Gaussian("x")).forgetting == sb.Auto()
+
+
+@pytest.mark.parametrize("policy", [sb.Auto(), sb.Auto(shared=True), sb.HPP()], ids=repr)
+@settings(max_examples=6)
+@given(seed=st.integers(0, 10**6), size=st.sampled_from([1, 4, 15]))
+def test_forecasts_lose_little_to_the_best_forecaster(policy, seed, size):
+    """T2, for batches of equal size."""
+    learner = normal((1.0, 0.5, 1.0, 0.1), policy)
+    batches = normal_batches(seed, [size] * 30)
+    state = learner.init(batches[0])
+    mixed, seen, allowed = 0.0, 0, 0.0
+    alone = dict.fromkeys(policy.forecasters, 0.0)
+    for batch in batches:
+        forecast, state = learner.forecast(state, batch)
+        assert sum(forecast.shares.values()) == pytest.approx(1.0, abs=1e-12)
+        mixed += forecast.log_density.sum()
+        for name, densities in forecast.alone.items():
+            alone[name] += densities.sum()
+        # the shares of this batch were shared after each batch before it
+        loss = size * (math.log(len(alone)) + allowed)
+        assert mixed >= max(alone.values()) - loss - 1e-9 * (1.0 + abs(mixed))
+        state, _ = learner.step(state, batch)
+        seen += size
+        if seen > size:  # shares are shared from the second batch on
+            allowed -= math.log(1.0 - 1.0 / seen)
+
+
+def test_the_forecasters_are_what_they_are_called():
+    learner = bernoulli((1.0, 2.0))
+    batches = draw_batches(8, [20] * 12)
+    *_, (state, _) = learned(learner, batches)
+    forecast, _ = learner.forecast(state, batches[0])
+    np.testing.assert_allclose(
+        forecast.alone["posterior"], learner.log_predictive(state, batches[0]), rtol=1e-12
+    )
+    parts = np.stack([np.exp(forecast.alone[name]) for name in forecast.shares])
+    mixed = np.array(list(forecast.shares.values())) @ parts
+    np.testing.assert_allclose(np.exp(forecast.log_density), mixed, rtol=1e-12)
+    # one row: its evidence is its density before it is learned
+    one = {"x": [1]}
+    before = learner.forecast(state, one)[0].alone["before"]
+    assert before[0] == pytest.approx(learner.step(state, one)[1].bound, rel=1e-10)

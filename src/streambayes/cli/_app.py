@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from streambayes import __version__
+from streambayes.cli._compare import compare
 from streambayes.cli._contest import show_contest
 from streambayes.cli._output import Output, Quiet, writing_into
 from streambayes.cli._reproduce import reproduce
@@ -34,6 +35,19 @@ def demo(output: Output = Path("streambayes-demo"), quiet: Quiet = False) -> Non
 
     with writing_into(output):
         show_contest(lambda advance: demonstrate(output, advance=advance), quiet=quiet)
+
+
+app.command(
+    help="Every way to forget, on streams that drift in known ways and on real ones.\n\n"
+    "Generated streams (stationary, abrupt, frequent, gradual, walk, recurring, bursts) of draws, values and "
+    "regressions in batches of 1 to 1000 rows, five seeds each; Electricity, Minneapolis stops with "
+    "streambayes\\[data], Lending Club with --loans. Takes a quarter of an hour; --quick three minutes. "
+    "Writes summary.csv (regret against the best fixed policy), cells.csv (every stream), recovery.csv, "
+    "partial.csv (which columns drift), cost.csv, real.csv and figures (PNG and SVG).",
+    epilog="Examples:\n\n"
+    "[cyan]streambayes compare --quick --output comparison[/cyan]\n\n"
+    "[cyan]streambayes compare --new-kinds -o other-streams[/cyan]",
+)(compare)
 
 
 def _print_version(wanted: bool) -> None:

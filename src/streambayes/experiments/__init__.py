@@ -1,5 +1,5 @@
-"""The paper's experiments, each as one call that writes its numbers and figures into a folder."""
+"""The paper's experiments and a comparison of all policies, each as one call that writes into a folder."""
 
-from streambayes.experiments import artificial, electricity, finance, gps
+from streambayes.experiments import artificial, electricity, finance, forgetting, gps
 
-__all__ = ["artificial", "electricity", "finance", "gps"]
+__all__ = ["artificial", "electricity", "finance", "forgetting", "gps"]

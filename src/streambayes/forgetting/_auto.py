@@ -1,7 +1,8 @@
 r"""Auto: a bank of memories for every block, weighed by the evidence of each batch."""
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, final, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, final, get_args
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +40,7 @@ class AutoMemory:
     Attributes:
         bank: What is believed: all slots have learned the last batch.
         recalls: Where recalls go on from: they have learned it to the extent that they were believed.
+        log_trust: Log weights of the slots as forecasters of single rows.
         ages: Clock since the birth of restarts and recalls, (18, *blocks); below 0 for an empty slot.
         passed: Reading of the clock.
         unit: Time per row, once it is known; 1 on the clock of rows.
@@ -46,6 +48,7 @@ class AutoMemory:
 
     bank: Bank
     recalls: Blocks
+    log_trust: PerBlock
     ages: PerBlock
     passed: Array
     unit: Array
@@ -62,6 +65,7 @@ class AutoAnchor:
         log_shared: Log weights of the slots before the batch, some of it shared.
         log_target: What it is shared by.
         log_before: Log weights after the last batch.
+        log_trust: As in the memory.
         retained: Rows that were retained then.
         prior: The uninformed prior.
         ages: As in the memory, this batch not counted.
@@ -75,6 +79,7 @@ class AutoAnchor:
     log_shared: PerBlock
     log_target: PerBlock
     log_before: PerBlock
+    log_trust: PerBlock
     retained: PerBlock
     prior: Blocks
     ages: PerBlock
@@ -103,6 +108,8 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         clock: What horizons and ages are measured in: ``rows``, or ``time`` for batches that come with
             times; then a horizon of 8 is the time that 8 rows took when the stream began.
     """
+
+    forecasters: ClassVar[tuple[str, ...]] = ("before", "posterior", "trusted")
 
     shared: bool = False
     clock: ClockKind = "rows"
@@ -137,6 +144,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         return AutoMemory(
             bank=Bank(log_weights=_target(ages), members=members),
             recalls=_slots(members, _RECALLS),
+            log_trust=_target(ages),
             ages=ages,
             passed=jnp.zeros(()),
             unit=jnp.ones(()) if self.clock == "rows" else jnp.zeros(()),
@@ -147,12 +155,13 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
 
     def restart(self, memory: AutoMemory, prior: Blocks, chosen: Mapping[str, Any]) -> AutoMemory:
         fresh, chosen = self.init(prior), dict(chosen)
-        log_weights, ages = memory.bank.log_weights, memory.ages
+        log_weights, log_trust, ages = memory.bank.log_weights, memory.log_trust, memory.ages
         if not self.shared:
-            log_weights, ages = (
+            log_weights, log_trust, ages = (
                 {name: jnp.where(chosen[name], new[name], old[name]) for name in old}
                 for new, old in (
                     (fresh.bank.log_weights, log_weights),
+                    (fresh.log_trust, log_trust),
                     (fresh.ages, ages),
                 )
             )
@@ -160,6 +169,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         return AutoMemory(
             bank=Bank(log_weights=log_weights, members=members),
             recalls=fresh.recalls.select(chosen, memory.recalls),
+            log_trust=log_trust,
             ages=ages,
             passed=memory.passed,
             unit=memory.unit,
@@ -192,6 +202,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             log_shared=shared,
             log_target=target,
             log_before=before,
+            log_trust=memory.log_trust,
             retained={
                 name: (jnp.exp(before[name]) * count).sum(0) for name, count in held.counts.items()
             },
@@ -210,13 +221,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             for name, log_normalizer in _log_normalizers(members).items()
         }
         if self.shared:  # blocks are not coupled, so these are all of them
-            pooled = sum(each.reshape(_NUM_SLOTS, -1).sum(1) for each in evidence.values())
-            evidence = {
-                name: jnp.broadcast_to(
-                    jnp.reshape(pooled, (-1, *(1,) * (each.ndim - 1))), each.shape
-                )
-                for name, each in evidence.items()
-            }
+            evidence = _pooled(evidence)
         joint = {name: anchor.log_shared[name] + each for name, each in evidence.items()}
         return Bank(
             log_weights={**belief.log_weights, **joint},
@@ -262,6 +267,37 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         ages = jax.tree.map(lambda age: jnp.where(age >= 0, age + anchor.step, age), anchor.ages)
         memory = _reborn(bank, anchor, ages)
         return memory, self._report(anchor, bank, memory)
+
+    def candidates(
+        self, memory: AutoMemory, prior: Blocks, clock: Clock
+    ) -> dict[str, AbstractBelief]:
+        """Before the batch, some weight shared; the posterior; and weights of slots as forecasters."""
+        anchor = self.open(memory, prior, clock)
+        return {
+            "before": Bank(log_weights=anchor.log_shared, members=anchor.tempered),
+            "posterior": memory.bank,
+            "trusted": Bank(log_weights=memory.log_trust, members=memory.bank.members),
+        }
+
+    def heed(self, memory: AutoMemory, messages: Blocks, clock: Clock) -> AutoMemory:
+        """Trust slots by what is expected of a row's log density: the mean over the rows of the batch."""
+        rows = jnp.maximum(clock.rows, 1.0)
+        fit = {
+            name: messages.params[name].dot(expected) / rows
+            for name, expected in memory.bank.members.expectations().items()
+        }
+        if self.shared:
+            fit = _pooled(fit)
+        target = _target(memory.ages)
+        share = jnp.where(clock.rows_seen > 0, 1.0 / (clock.rows_seen + rows), 0.0)
+        trust = {
+            name: jnp.logaddexp(
+                jnp.log1p(-share) + jax.nn.log_softmax(log_trust + fit[name], axis=0),
+                jnp.log(share) + target[name],
+            )
+            for name, log_trust in memory.log_trust.items()
+        }
+        return dataclasses.replace(memory, log_trust=trust)
 
     def changed_within(self, memory: AutoMemory, span: Any) -> PerBlock:
         """Per block, the weight of memories that reach no further back than ``span`` on the clock."""
@@ -363,6 +399,15 @@ def _target(ages: PerBlock) -> PerBlock:
     return found
 
 
+def _pooled(per_slot: PerBlock) -> PerBlock:
+    """Sums over all blocks, for every block."""
+    pooled = sum(each.reshape(_NUM_SLOTS, -1).sum(1) for each in per_slot.values())
+    return {
+        name: jnp.broadcast_to(jnp.reshape(pooled, (-1, *(1,) * (each.ndim - 1))), each.shape)
+        for name, each in per_slot.items()
+    }
+
+
 def _log_normalizers(blocks: Blocks) -> PerBlock:
     return {name: family.log_normalizer() for name, family in blocks.params.items()}
 
@@ -377,16 +422,19 @@ def _reborn(bank: Bank, anchor: AutoAnchor, ages: PerBlock) -> AutoMemory:
         for name, log_weights in bank.log_weights.items()
     }
     believed = {name: jnp.exp(each[_RECALLS]) for name, each in bank.log_weights.items()}
-    log_weights = {
-        name: jnp.concatenate(
-            [
-                each[_FADES],
-                moves[name][0].merged(each[_RESTARTS]),
-                moves[name][1].merged(each[_RECALLS]),
-            ]
-        )
-        for name, each in bank.log_weights.items()
-    }
+    log_weights, log_trust = (
+        {
+            name: jnp.concatenate(
+                [
+                    each[_FADES],
+                    moves[name][0].merged(each[_RESTARTS]),
+                    moves[name][1].merged(each[_RECALLS]),
+                ]
+            )
+            for name, each in weights.items()
+        }
+        for weights in (bank.log_weights, anchor.log_trust)
+    )
     fades, restarts, learned = (
         _slots(bank.members, kind) for kind in (_FADES, _RESTARTS, _RECALLS)
     )
@@ -402,6 +450,7 @@ def _reborn(bank: Bank, anchor: AutoAnchor, ages: PerBlock) -> AutoMemory:
             members=_joined(older, _moved(learned, moves, 1, snapshot)),
         ),
         recalls=_moved(recalls, moves, 1, snapshot),
+        log_trust=log_trust,
         ages={
             name: jnp.concatenate(
                 [

@@ -78,6 +78,8 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
 
     maximises_bound: ClassVar[bool] = True
     """Whether sweeps climb a bound. If not, a batch is one sweep and reports none."""
+    forecasters: ClassVar[tuple[str, ...]] = ("posterior",)
+    """Names of the ``candidates``."""
     max_rounds: int = 1
     """How often ``refine`` may be followed by further sweeps, plus one."""
     minibatch_size: int | None = None
@@ -137,6 +139,16 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
     def is_proper(self, anchor: Anchor) -> Array:
         """Whether what is kept of the past is a distribution, a scalar."""
 
+    def candidates(self, memory: Memory, prior: Blocks, clock: Clock) -> dict[str, AbstractBelief]:
+        """Beliefs by which the rows of the next batch may be forecast: one for each of ``forecasters``."""
+        del prior, clock
+        return {"posterior": self.belief(memory)}
+
+    def heed(self, memory: Memory, messages: Blocks, clock: Clock) -> Memory:
+        """Learn to forecast, and nothing else, from the messages of the next batch."""
+        del messages, clock
+        return memory
+
     def changed_within(self, memory: Memory, span: Any) -> dict[str, Array]:
         """Per block, the probability that nothing older than ``span`` on the policy's clock is used."""
         del memory, span
@@ -162,6 +174,8 @@ Tempered = TypeVar("Tempered", bound=Tempering)
 class AbstractTempered(AbstractForgetting[Blocks, Tempered]):
     """A policy whose memory is the posterior, and whose batches are learned from one tempered prior."""
 
+    forecasters: ClassVar[tuple[str, ...]] = ("before", "posterior")
+
     @final
     def init(self, prior: Blocks) -> Blocks:
         return prior
@@ -169,6 +183,11 @@ class AbstractTempered(AbstractForgetting[Blocks, Tempered]):
     @final
     def belief(self, memory: Blocks) -> AbstractBelief:
         return Point(memory)
+
+    @final
+    def candidates(self, memory: Blocks, prior: Blocks, clock: Clock) -> dict[str, AbstractBelief]:
+        before = self.open(memory, prior, clock).tempered
+        return {"before": Point(before), "posterior": Point(memory)}
 
     @final
     def restart(self, memory: Blocks, prior: Blocks, chosen: Mapping[str, Any]) -> Blocks:

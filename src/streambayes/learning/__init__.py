@@ -4,7 +4,7 @@ from streambayes._core.table import Table
 from streambayes.learning._intake import Pieces, StreamBatch, bucket_size, table
 from streambayes.learning._learner import Score, StepError, StreamLearner
 from streambayes.learning._many import ManyInfo, ManyLearner, ManyStates, many
-from streambayes.learning._prediction import Classification, Prediction
+from streambayes.learning._prediction import Classification, Forecast, Prediction
 from streambayes.learning._record import StepRecord, read_records
 from streambayes.learning._run import Comparison, Run, Scores, compare, run
 from streambayes.learning._state import LearnerState, ParameterSummary, PosteriorSummary, StepInfo
@@ -14,6 +14,7 @@ __all__ = [
     "Ascent",
     "Classification",
     "Comparison",
+    "Forecast",
     "LearnerState",
     "ManyInfo",
     "ManyLearner",

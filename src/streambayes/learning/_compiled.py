@@ -78,7 +78,7 @@ class Scorer:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.score = Program(self.scored)
-        self.log_predictive = Program(self._log_predictive)
+        self.log_predictive = Program(self.densities)
         self.predict = Program(self._predict, static_argnames=("name",))
         self.sample = Program(self._sample, static_argnames=("num_rows",))
         self.start = Program(self._start)
@@ -100,9 +100,8 @@ class Scorer:
         bound, density = map_rows(score, batch).sum(0)
         return bound, density
 
-    def _log_predictive(
-        self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
-    ) -> Array:
+    def densities(self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch) -> Array:
+        """Log predictive density of every padded row."""
         expectations = belief.expectations()
 
         def density(rows: Batch) -> Array:
@@ -174,6 +173,7 @@ class Stepper:
         self.learn = Program(self._learn)
         self.learn_several = Program(self._learn_several)
         self.learn_many = Program(jax.vmap(self._learn, in_axes=(None, *(0,) * 8)))
+        self.forecast = Program(self.forecast_rows)
         self.pass_piece = Program(self._pass_piece)
         self.begin = Program(self._begin, static_argnames=("hides",))
         self.turn = Program(self._turn, static_argnames=("hides",))
@@ -362,6 +362,45 @@ class Stepper:
             num_sweeps=jnp.where(num_rows > 0, each.num_sweeps, 0).sum(),
             outcome=jnp.where(num_rows > 0, each.outcome, Outcome.CONVERGED).max(),
         )
+
+    def forecast_rows(
+        self,
+        settings: Settings,
+        memory: Any,
+        prior: Blocks,
+        shift: Array,
+        factor: Array,
+        batch: Batch,
+        rows_seen: Array,
+        elapsed: Array,
+        log_shares: Array,
+    ) -> tuple[Any, Array, Array]:
+        """The memory and the shares of forecasters, having heeded a batch; its log densities before that.
+
+        Densities are those of the mixture and of each forecaster, on a first axis.
+        """
+        policy, rows = self.policy_of(settings), self.model.num_observations(batch)
+        clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
+        candidates = policy.candidates(memory, prior, clock)
+        densities = jnp.stack(
+            [
+                scorer(self.model).densities(belief, shift, factor, batch)
+                for belief in candidates.values()
+            ]
+        )
+        mixed = jax.nn.logsumexp(densities + log_shares[:, None], axis=0, keepdims=True)
+        fit = jnp.where(batch.mask, densities, 0.0).sum(1) / jnp.maximum(batch.num_rows, 1)
+        share = jnp.where(rows_seen > 0, 1.0 / (rows_seen + jnp.maximum(rows, 1.0)), 0.0)
+        log_shares = jnp.logaddexp(
+            jnp.log1p(-share) + jax.nn.log_softmax(log_shares + fit),
+            jnp.log(share / len(candidates)),
+        )
+        expectations = policy.belief(memory).expectations()
+        inside, _ = standardised(batch, shift, factor)
+        _, summary = _settled_rows(self.model, expectations, inside)
+        messages = self.model.messages(expectations, summary, tuple(self.model.prior()))
+        found = jnp.concatenate([mixed, densities])
+        return policy.heed(memory, messages, clock), log_shares, found
 
     def _pass_piece(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch, local: Any

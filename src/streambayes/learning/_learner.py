@@ -26,7 +26,7 @@ from streambayes.learning._intake import (
     read_rows,
 )
 from streambayes.learning._piecewise import learn_pieces
-from streambayes.learning._prediction import Classification, Prediction
+from streambayes.learning._prediction import Classification, Forecast, Prediction
 from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
 from streambayes.models import AbstractModel
 
@@ -36,6 +36,7 @@ __all__ = [
     "StreamLearner",
     "check_time",
     "elapsed_until",
+    "even_shares",
     "needs_time",
     "replaced",
     "start_key",
@@ -179,6 +180,7 @@ class StreamLearner:
             rows_seen=np.float64(0.0),
             pending=np.float64(0.0),
             last_time=np.float64(np.nan),
+            log_shares=even_shares(self.forgetting),
             model=self.model,
             forgetting=self.forgetting,
         )
@@ -264,6 +266,46 @@ class StreamLearner:
             )
         return np.asarray(values)[: rows.shape[1]]
 
+    def forecast(
+        self, state: LearnerState, batch: Any, *, time: float | None = None
+    ) -> tuple[Forecast, LearnerState]:
+        """Forecast a batch row by row before it is learned, and learn from it which forecasts to trust.
+
+        A policy has several beliefs to forecast from: what it takes to hold for the next batch, the posterior,
+        and, of ``Auto``, its memories weighed as forecasters of single rows. They are mixed by shares that
+        follow how well each did: with batches of equal size the mixture loses, to the best of them, little more
+        than the logarithm of their number for each batch's mean log density. Follow with ``step`` of the same
+        batch, from the state that is returned.
+
+        Args:
+            state: From ``init`` or a step.
+            batch: The rows, whole; hidden variables are what the model says they are.
+            time: The batch's time, as for ``step``.
+        """
+        self._check_state(state)
+        rows = read_rows(self.model, self._columns, batch)
+        self._check_distances(state, rows)
+        if time is None and isinstance(batch, StreamBatch):
+            time = batch.time
+        elapsed, _ = elapsed_until(state, time)
+        shares = np.exp(np.asarray(state.log_shares))
+        if not rows.shape[1]:
+            return self._forecast(np.zeros((1 + len(shares), 0)), shares), state
+        with float64_scope():
+            memory, log_shares, densities = self._stepper.forecast(
+                self._settings,
+                state.memory,
+                state.prior,
+                *_units(state.scale),
+                self._pad(rows),
+                state.rows_seen,
+                np.float64(elapsed),
+                state.log_shares,
+            )
+        forecast = self._forecast(np.asarray(densities)[:, : rows.shape[1]], shares)
+        after = replaced(state, memory=memory, log_shares=np.asarray(log_shares))
+        return forecast, after
+
     def predict(
         self, state: LearnerState, rows: Any, variable: str | None = None, *, level: float = 0.9
     ) -> Prediction | Classification:
@@ -335,6 +377,14 @@ class StreamLearner:
         for column, shift, factor in zip(self._columns, *_units(state.scale), strict=True):
             columns[column.name] = column.decode(shift + factor * held[column.name])
         return columns
+
+    def _forecast(self, densities: np.ndarray, shares: np.ndarray) -> Forecast:
+        names = self.forgetting.forecasters
+        return Forecast(
+            log_density=densities[0],
+            shares=dict(zip(names, shares.tolist(), strict=True)),
+            alone=dict(zip(names, densities[1:], strict=True)),
+        )
 
     def _conditional(
         self, state: LearnerState, held: np.ndarray, name: str, level: float
@@ -659,6 +709,12 @@ def elapsed_until(state: LearnerState, time: float | None) -> tuple[float, Any]:
         raise ValueError(message)
     passed = 0.0 if np.isnan(last) else now - last
     return pending + passed, np.float64(now)
+
+
+def even_shares(policy: Policy) -> np.ndarray:
+    """Log shares of forecasters that have not forecast yet."""
+    num = len(policy.forecasters)
+    return np.full(num, -np.log(num))
 
 
 def needs_time(policy: Policy) -> str:

@@ -25,7 +25,14 @@ from streambayes.learning._intake import (
     read_rows,
     table,
 )
-from streambayes.learning._learner import StreamLearner, check_time, needs_time, replaced, start_key
+from streambayes.learning._learner import (
+    StreamLearner,
+    check_time,
+    even_shares,
+    needs_time,
+    replaced,
+    start_key,
+)
 from streambayes.learning._state import LearnerState, StepInfo
 
 __all__ = ["ManyInfo", "ManyLearner", "ManyStates", "many"]
@@ -325,6 +332,7 @@ class ManyLearner:
             rows_seen=np.zeros(len(places)),
             pending=np.zeros(len(places)),
             last_time=np.full(len(places), np.nan),
+            log_shares=np.tile(even_shares(self.learner.forgetting), (len(places), 1)),
             model=self.learner.model,
             forgetting=self.learner.forgetting,
         )

@@ -7,7 +7,23 @@ import numpy as np
 
 from streambayes._core.table import Table
 
-__all__ = ["Classification", "Prediction"]
+__all__ = ["Classification", "Forecast", "Prediction"]
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Forecast:
+    """What a mixture of forecasters said of the rows of a batch before it was learned.
+
+    Attributes:
+        log_density: Log density of each row, in the user's units, shape (num_rows,).
+        shares: The share that each forecaster had in it, by name.
+        alone: What each would have said alone, likewise.
+    """
+
+    log_density: np.ndarray
+    shares: dict[str, float]
+    alone: dict[str, np.ndarray]
 
 
 @final

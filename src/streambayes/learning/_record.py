@@ -40,6 +40,7 @@ class StepRecord:
         test_predictive: Held-out log-likelihood after learning, the real predictive density.
         prequential: Log predictive density of the whole batch before learning from it; none for the
             first batch, which sets scale and start.
+        forecast: Log density of the rows to learn by the policy's mixture of forecasters, before learning.
         predictive_method: How predictive densities were computed: ``exact`` or ``importance``.
         num_sweeps: Sweeps over the batch.
         num_rounds: Rounds between which the policy was refined.
@@ -71,6 +72,7 @@ class StepRecord:
     drifting: float | dict[str, float] | None = None
     recalled: float | dict[str, float] | None = None
     memory: tuple[float, ...] | dict[str, tuple[float, ...]] | None = None
+    forecast: float | None = None
 
     def to_json(self) -> str:
         """One line of JSON; numbers that are not finite become null."""

@@ -35,11 +35,13 @@ class Scores:
         test_bound: Held-out log-likelihood, the authors' definition (TMLL).
         test_predictive: Held-out log-likelihood, the real predictive density.
         prequential: Log predictive density of each batch before learning from it.
+        forecast: The same by the policy's mixture of forecasters.
     """
 
     test_bound: float | None
     test_predictive: float | None
     prequential: float | None
+    forecast: float | None = None
 
 
 @final
@@ -70,6 +72,7 @@ class Run:
             "test bound",
             "test predictive",
             "prequential",
+            "forecast",
             "note",
         )
         rows = []
@@ -87,6 +90,7 @@ class Run:
                     "test bound": record.test_bound,
                     "test predictive": record.test_predictive,
                     "prequential": record.prequential,
+                    "forecast": record.forecast,
                     "note": "; ".join([*notes, *record.events]) or None,
                 }
             )
@@ -103,7 +107,15 @@ class Comparison:
 
     def table(self) -> Table:
         """The policies, one per row, with their scores: means over rows, higher is better."""
-        columns = ("method", "test bound", "test predictive", "prequential", "mean E[rho]", "note")
+        columns = (
+            "method",
+            "test bound",
+            "test predictive",
+            "prequential",
+            "forecast",
+            "mean E[rho]",
+            "note",
+        )
         rows = []
         for name, run in self.runs.items():
             shares = [_mean_rho(record.rho) for record in run.records]
@@ -114,13 +126,14 @@ class Comparison:
                     "test bound": run.scores.test_bound,
                     "test predictive": run.scores.test_predictive,
                     "prequential": run.scores.prequential,
+                    "forecast": run.scores.forecast,
                     "mean E[rho]": sum(known) / len(known) if known else None,
                     "note": _DRAWN
                     if any(record.predictive_method == "importance" for record in run.records)
                     else None,
                 }
             )
-        return _without_empty_note(Table(columns, tuple(rows)))
+        return _without_empty(Table(columns, tuple(rows)), ("forecast", "note"))
 
 
 def run(
@@ -131,6 +144,7 @@ def run(
     group: str | None = None,
     held_out: str | None = None,
     prequential: bool = True,
+    forecast: bool = False,
     seed: int = 0,
     state: LearnerState | None = None,
     progress: bool | None = None,
@@ -149,6 +163,7 @@ def run(
             rows are held out one by one, which flatters if neighbours in a group resemble each other.
         held_out: A column that is true for the rows to hold out, instead of holding out at random.
         prequential: Whether to score each batch before learning from it.
+        forecast: Whether to forecast each batch row by row, too, as ``StreamLearner.forecast`` does.
         seed: For the split and for the start.
         state: To go on from, instead of starting with the first batch; counting goes on from its
             batches.
@@ -163,6 +178,7 @@ def run(
         group=group,
         held_out=held_out,
         prequential=prequential,
+        forecast=forecast,
         seed=seed,
         states={} if state is None else {"": state},
         progress=progress,
@@ -179,6 +195,7 @@ def compare(
     group: str | None = None,
     held_out: str | None = None,
     prequential: bool = True,
+    forecast: bool = False,
     seed: int = 0,
     progress: bool | None = None,
     **settings: Any,
@@ -194,6 +211,7 @@ def compare(
             rows are held out one by one, which flatters if neighbours in a group resemble each other.
         held_out: A column that is true for the rows to hold out, instead of holding out at random.
         prequential: Whether to score each batch before learning from it.
+        forecast: Whether to forecast each batch row by row, too, as ``StreamLearner.forecast`` does.
         seed: For the split and for the start.
         progress: Whether to show progress; by default if standard error is a terminal.
         **settings: Passed on to every ``StreamLearner``: ``prior``, ``scale``, ``start``, ...
@@ -218,6 +236,7 @@ def compare(
             group=group,
             held_out=held_out,
             prequential=prequential,
+            forecast=forecast,
             seed=seed,
             states={},
             progress=progress,
@@ -234,6 +253,7 @@ def _drive(
     group: str | None,
     held_out: str | None,
     prequential: bool,
+    forecast: bool,
     seed: int,
     states: Mapping[str, LearnerState],
     progress: bool | None,
@@ -244,10 +264,18 @@ def _drive(
     first = max((int(state.num_batches) for state in states.values()), default=0)
     # what can be read again may be read before it is learned
     goes_ahead = isinstance(batches, list | tuple | Pieces) and not (
-        prequential or test_fraction or held_out is not None
+        prequential or forecast or test_fraction or held_out is not None
     )
     drivers = {
-        name: _Driver(learner, states.get(name), prequential, seed, record, goes_ahead=goes_ahead)
+        name: _Driver(
+            learner,
+            states.get(name),
+            seed,
+            record,
+            prequential=prequential,
+            forecast=forecast,
+            goes_ahead=goes_ahead,
+        )
         for name, learner in learners.items()
     }
     names = [column.name for column in next(iter(learners.values())).model.columns]
@@ -395,21 +423,25 @@ class _Driver:
         self,
         learner: StreamLearner,
         state: LearnerState | None,
-        prequential: bool,
         seed: int,
         record: str | Path | None,
         *,
+        prequential: bool,
+        forecast: bool,
         goes_ahead: bool,
     ) -> None:
         self._learner = learner
         self._state = state
         self._waiting = state is None  # for a first batch with rows, to take scale and start from
         self._prequential = prequential
+        self._forecast = forecast
         self._seed = seed
         self._writer = None if record is None else RecordWriter(record, append=state is not None)
         kept = None if record is None else _KEPT
         self._records: collections.deque[StepRecord] = collections.deque(maxlen=kept)
-        self._sums = dict.fromkeys(("test_bound", "test_predictive", "prequential"), (0.0, 0))
+        self._sums = dict.fromkeys(
+            ("test_bound", "test_predictive", "prequential", "forecast"), (0.0, 0)
+        )
         self._has_past = state is not None and bool(state.num_batches > 0)
         self._goes_ahead = goes_ahead
         self._ahead: Ahead | None = None
@@ -467,9 +499,12 @@ class _Driver:
             state = self._state
             if state is None or self._waiting:
                 state = learner.init(train, seed=self._seed)
-            before = None
+            before, mixed = None, None
             if self._prequential and state.num_batches > 0:
                 before = _score(learner, state, batch)
+            if self._forecast and state.num_batches > 0:
+                said, state = learner.forecast(state, train, time=batch.time)
+                mixed = said.log_density
             after, info = learner.step(state, train, time=batch.time)
         except (ValueError, TypeError, StepError) as error:
             _say_where(error, index, batch)
@@ -477,7 +512,7 @@ class _Driver:
         held_out = None if test is None else _score(learner, after, test)
         self._go_on_from(after)
         seconds = clock.perf_counter() - started
-        return self._noted(index, batch, info, seconds, before, held_out)
+        return self._noted(index, batch, info, seconds, before, held_out, mixed)
 
     def _noted(
         self,
@@ -487,6 +522,7 @@ class _Driver:
         seconds: float,
         before: Score | None = None,
         held_out: Score | None = None,
+        mixed: np.ndarray | None = None,
     ) -> StepRecord:
         """The record of a batch, kept and added to the scores."""
         scores = [score for score in (held_out, before) if score is not None]
@@ -514,11 +550,13 @@ class _Driver:
             drifting=info.drifting if self._has_past else None,
             recalled=info.recalled if self._has_past else None,
             memory=_rounded(info.memory),
+            forecast=None if mixed is None or not len(mixed) else float(mixed.mean()),
         )
         self._has_past = self._has_past or info.outcome != Outcome.EMPTY
         self._add("test_bound", record.test_bound, record.num_test)
         self._add("test_predictive", record.test_predictive, record.num_test)
         self._add("prequential", record.prequential, 0 if before is None else before.num_rows)
+        self._add("forecast", record.forecast, 0 if mixed is None else len(mixed))
         self._records.append(record)
         if self._writer is not None:
             self._writer.write(record)
@@ -563,10 +601,10 @@ def _score(learner: StreamLearner, state: LearnerState, rows: Any) -> Score | No
     return score if score.num_rows else None
 
 
-def _without_empty_note(table: Table) -> Table:
-    if any(row["note"] is not None for row in table):
-        return table
-    kept = table.columns[:-1]
+def _without_empty(table: Table, names: tuple[str, ...]) -> Table:
+    """Without those of the named columns that say nothing."""
+    empty = {name for name in names if all(row[name] is None for row in table)}
+    kept = tuple(column for column in table.columns if column not in empty)
     return Table(kept, tuple({column: row[column] for column in kept} for row in table))
 
 

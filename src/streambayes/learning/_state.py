@@ -80,6 +80,7 @@ class LearnerState:
         rows_seen: Observations so far.
         pending: Time that has passed in batches without rows since the last one with rows.
         last_time: Time of the last batch; NaN if none had one.
+        log_shares: Log weights of the policy's candidates, by which ``forecast`` mixes them.
         model: The model.
         forgetting: The policy.
     """
@@ -92,6 +93,7 @@ class LearnerState:
     rows_seen: Any
     pending: Any
     last_time: Any
+    log_shares: Any
     model: AbstractModel[Any, Any] = static()
     forgetting: AbstractForgetting[Any, Any] = static()
 

@@ -42,6 +42,8 @@ class Cell:
             policy, which is chosen for each stream in hindsight. ``None`` for policies without a prior for the
             next batch that could be scored.
         test: Likewise for the predictive density of other rows with the same truth, after learning.
+        forecast: Likewise for the rows of each batch one by one, before learning it: the policy's mixture of
+            forecasters against posteriors of fixed policies.
         retained: Rows retained, on average over the second half of the stream.
     """
 
@@ -51,6 +53,7 @@ class Cell:
     policy: str
     evidence: float | None
     test: float
+    forecast: float
     retained: float
 
 
@@ -98,6 +101,8 @@ class Comparison:
                         "mean_evidence": float(np.mean(evidence)) if evidence else None,
                         "worst_test": max(cell.test for cell in calm),
                         "mean_test": float(np.mean([cell.test for cell in calm])),
+                        "worst_forecast": max(cell.forecast for cell in cells),
+                        "mean_forecast": float(np.mean([cell.forecast for cell in cells])),
                         "auto_is_better": float(np.mean([self._auto_wins(cell) for cell in calm])),
                     }
                 )
@@ -183,9 +188,10 @@ def _cells(
     lanes: Mapping[str, Lanes], family: str, kinds: Sequence[str], size: int
 ) -> Iterator[Cell]:
     held = [lanes[name] for name in fixed(size)]
+    parts = {"bound": "bound", "test": "test", "forecast": "posterior"}
     best = {
-        part: np.max([getattr(one, part).sum(-1) for one in held], axis=0)
-        for part in ("bound", "test")
+        part: np.max([getattr(one, other).sum(-1) for one in held], axis=0)
+        for part, other in parts.items()
     }
     shown = [*FIXED, *(name for name in lanes if name not in fixed(size))]
     half = held[0].bound.shape[-1] // 2
@@ -207,6 +213,7 @@ def _cells(
                 policy=name,
                 evidence=float(regret["bound"][place]) if scored else None,
                 test=float(regret["test"][place]),
+                forecast=float(regret["forecast"][place]),
                 retained=float(retained[place]),
             )
 

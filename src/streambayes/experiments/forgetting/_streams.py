@@ -80,8 +80,9 @@ def _late(rng: np.random.Generator, size: int) -> np.ndarray:
 
 def _restless(rng: np.random.Generator, size: int) -> np.ndarray:
     """A slow walk, and a change every 1300 rows."""
-    walk: np.ndarray = np.cumsum(rng.normal(0.0, 0.008, (NUM_ROWS, size)), axis=0)
-    return walk + _held(rng, size, np.arange(1300, NUM_ROWS, 1300))
+    steps = np.cumsum(rng.normal(0.0, 0.008, (NUM_ROWS, size)), axis=0)
+    walk: np.ndarray = steps + _held(rng, size, np.arange(1300, NUM_ROWS, 1300))
+    return walk
 
 
 def _settling(rng: np.random.Generator, size: int) -> np.ndarray:
