@@ -19,6 +19,7 @@ RANKS = {
     "sources": 5,
     "checkpoint": 5,
     "datasets": 5,
+    "reports": 5,
     "experiments": 6,
     "cli": 7,
 }

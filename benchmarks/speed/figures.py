@@ -10,7 +10,7 @@ from benchmarks.speed.results import Results
 from benchmarks.speed.sides import BAYESPY, NUMPY, OURS, RIVER, RIVER_MANY, SKLEARN
 from benchmarks.speed.timing import Measurement
 
-from streambayes.experiments._plotting import COLOURS, new_figure
+from streambayes.reports._plotting import COLOURS, new_figure
 
 __all__ = ["draw"]
 

@@ -1,6 +1,6 @@
 """Bayesian models of data streams that know what to forget."""
 
-from streambayes import datasets, families, forgetting, metrics, models
+from streambayes import datasets, families, forgetting, metrics, models, reports
 from streambayes._core.kernel import gpu_kernel
 from streambayes._core.outcome import Outcome
 from streambayes._core.program import compile_cache
@@ -95,6 +95,7 @@ __all__ = [
     "number",
     "pytree",
     "read_records",
+    "reports",
     "run",
     "save",
 ]

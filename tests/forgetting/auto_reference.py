@@ -1,6 +1,7 @@
 """Auto as lists of experts for one block of a conjugate model, in NumPy: the specification read aloud."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 from scipy.special import betaln, gammaln, logsumexp
@@ -103,7 +104,7 @@ class Block:
         alive = sorted(self.of(kind), key=lambda e: e.age)
         if len(alive) <= 8:
             return
-        ratios = [old.age / young.age for young, old in zip(alive, alive[1:], strict=False)]
+        ratios = [old.age / young.age for young, old in itertools.pairwise(alive)]
         # of equal ratios, the oldest pair
         place = len(ratios) - 1 - int(np.argmin(ratios[::-1]))
         young, old = alive[place], alive[place + 1]

@@ -65,7 +65,7 @@ def normal_batches(seed, sizes):
 
 CASES = {
     "draws": (bernoulli, Draws, draw_batches, lambda scale: (scale, 2.0 * scale)),
-    "values": (normal, lambda *p: Values(*p), normal_batches, lambda s: (1.0, 0.5, 1.0, s)),
+    "values": (normal, Values, normal_batches, lambda s: (1.0, 0.5, 1.0, s)),
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streambayes.experiments._contest import BASELINE, Contest, Score
-from streambayes.experiments._plotting import COLOURS, new_figure
+from streambayes.reports._plotting import COLOURS, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

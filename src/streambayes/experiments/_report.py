@@ -9,7 +9,7 @@ from typing import Any, final
 from streambayes.experiments._contest import BASELINE, Contest, Difference, Score
 from streambayes.experiments._contest_figures import plot_absolute, plot_differences, plot_rho
 from streambayes.experiments._files import write_rows
-from streambayes.experiments._plotting import save_figure
+from streambayes.reports._plotting import save_figure
 
 __all__ = ["Published", "Report", "numbers", "read_authors", "read_table", "write_report"]
 

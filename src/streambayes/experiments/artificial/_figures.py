@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streambayes.experiments._plotting import COLOURS, new_figure
 from streambayes.experiments.artificial._stream import true_probability
 from streambayes.experiments.artificial._track import Track
 from streambayes.families import TruncatedExponential
 from streambayes.metrics import retained_limit
+from streambayes.reports._plotting import COLOURS, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,6 @@ from typing import Any, final
 
 from streambayes.experiments._contest import Advance
 from streambayes.experiments._files import write_rows
-from streambayes.experiments._plotting import save_figure
 from streambayes.experiments.artificial._figures import (
     plot_estimates,
     plot_forgetting,
@@ -20,6 +19,7 @@ from streambayes.experiments.artificial._parity import Parity, parity
 from streambayes.experiments.artificial._reference import reference
 from streambayes.experiments.artificial._stream import SEED, Stream, generated, true_probability
 from streambayes.experiments.artificial._track import Track, track
+from streambayes.reports._plotting import save_figure
 
 __all__ = ["Reproduction", "reproduce"]
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streambayes.experiments._plotting import COLOURS, new_figure
 from streambayes.experiments.forgetting._comparison import Comparison
+from streambayes.reports._plotting import COLOURS, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

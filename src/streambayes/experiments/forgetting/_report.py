@@ -7,7 +7,6 @@ from typing import Any, final
 
 from streambayes.experiments._contest import Advance
 from streambayes.experiments._files import write_rows
-from streambayes.experiments._plotting import save_figure
 from streambayes.experiments.forgetting._comparison import (
     BATCH_SIZES,
     SEEDS,
@@ -18,6 +17,7 @@ from streambayes.experiments.forgetting._cost import Cost, measure_costs
 from streambayes.experiments.forgetting._figures import plot_memory, plot_recovery, plot_regret
 from streambayes.experiments.forgetting._partial import Ranking, rank_partial
 from streambayes.experiments.forgetting._real import RealCell, compare_real
+from streambayes.reports._plotting import save_figure
 
 __all__ = ["Found", "compare"]
 

@@ -1,0 +1,67 @@
+"""How far back a block's memories reach, batch by batch, as a picture."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streambayes.learning import StepRecord
+from streambayes.reports._plotting import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_memory"]
+
+
+def plot_memory(records: Sequence[StepRecord], block: str | None = None) -> "Figure":
+    """The memories that ``Auto`` holds valid for one block: how much weight reaches how far back.
+
+    After a change the weight moves to the bottom, and climbs from there while nothing changes.
+
+    Args:
+        records: Of a run with ``Auto``.
+        block: The block's readable name; may be left out if there is one, or one memory for all.
+    """
+    held = [record for record in records if record.memory is not None]
+    if not held:
+        message = "plot_memory: these are no records of Auto, the policy that has several memories"
+        raise ValueError(message)
+    weights = np.array([_weights(record, block) for record in held])
+    names = [*(f"{2**k:,}" for k in range(3, 18)), "all of it", "recalled"]
+    figure, (ax,) = new_figure(9.0, 4.0)
+    image = ax.imshow(
+        weights.T,
+        origin="lower",
+        aspect="auto",
+        cmap="cividis",
+        vmin=0.0,
+        vmax=1.0,
+        interpolation="nearest",
+    )
+    ax.set_yticks(range(len(names)), names)
+    ticks = np.unique(np.linspace(0, len(held) - 1, min(len(held), 8)).astype(int))
+    ax.set_xticks(ticks, [held[k].label for k in ticks])
+    ax.grid(visible=False)
+    ax.set_xlabel("batch")
+    ax.set_ylabel("reach of the memory (rows)")
+    ax.set_title("memory" if block is None else f"memory of {block}")
+    figure.colorbar(image, ax=ax, label="weight")
+    return figure
+
+
+def _weights(record: StepRecord, block: str | None) -> tuple[float, ...]:
+    """Weights by horizon, and that of recalls."""
+    memory, recalled = record.memory, record.recalled
+    if isinstance(memory, dict):
+        if block is None and len(memory) > 1:
+            message = f"plot_memory: name one of the blocks: {', '.join(map(repr, memory))}"
+            raise ValueError(message)
+        name = next(iter(memory)) if block is None else block
+        if name not in memory:
+            message = f"plot_memory: no block {name!r}; there are {', '.join(map(repr, memory))}"
+            raise ValueError(message)
+        memory = memory[name]
+        recalled = recalled[name] if isinstance(recalled, dict) else None
+    assert memory is not None
+    return (*memory, recalled if isinstance(recalled, float) else 0.0)
