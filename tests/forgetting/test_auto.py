@@ -207,3 +207,173 @@ def test_the_forecasters_are_what_they_are_called():
     one = {"x": [1]}
     before = learner.forecast(state, one)[0].alone["before"]
     assert before[0] == pytest.approx(learner.step(state, one)[1].bound, rel=1e-10)
+
+
+TIMED = sb.Auto(clock="time")
+
+
+def test_time_that_passes_with_the_rows_is_the_clock_of_rows():
+    sizes = [20, 7, 60, 3, 20, 20, 60, 1, 7, 20, 20, 60]
+    batches = draw_batches(5, sizes)
+    times = 1e9 + 37.0 * np.cumsum(sizes)
+    by_rows = learned(bernoulli(), batches)
+    by_time = learned(bernoulli(policy=TIMED), batches, times)
+    for (_, rows), (state, time) in zip(by_rows, by_time, strict=True):
+        assert time.bound == pytest.approx(rows.bound, rel=1e-9)
+        assert time.rho == pytest.approx(rows.rho, rel=1e-9)
+        assert time.log_bf == pytest.approx(rows.log_bf, abs=1e-9)
+        if state.num_batches > 1:  # before, the time per row is not known
+            assert time.drifting == pytest.approx(rows.drifting, abs=1e-9)
+            np.testing.assert_allclose(time.memory["x"], rows.memory["x"], atol=1e-9)
+        else:
+            assert time.drifting == {"x": 0.0}
+
+
+def test_a_long_gap_forgets():
+    batches = draw_batches(5, [50] * 12)
+    times = np.arange(12.0)
+    *_, (near, _) = learned(bernoulli(policy=TIMED), batches, times)
+    times[-1] += 1e5
+    *_, (far, info) = learned(bernoulli(policy=TIMED), batches, times)
+    assert far.retained["x"] < 0.7 * near.retained["x"]
+    assert info.rho["x"] < 0.7
+
+
+def test_gaps_compose():
+    """A batch without rows on the way changes nothing."""
+    batches = draw_batches(6, [30] * 9)
+    learner = bernoulli(policy=TIMED)
+    *_, (state, _) = learned(learner, batches[:8], np.arange(8.0))
+    once = learner.step(state, batches[8], time=50.0)[1]
+    waited, _ = learner.step(state, {"x": []}, time=20.0)
+    assert learner.step(waited, batches[8], time=50.0)[1] == once
+
+
+def test_batches_at_one_time_forget_nothing():
+    batches = draw_batches(6, [30] * 4)
+    infos = [info for _, info in learned(bernoulli(policy=TIMED), batches, np.zeros(4))]
+    assert infos[-1].retained["x"] == pytest.approx(120.0)
+    assert all(np.isfinite(info.bound) for info in infos)
+
+
+def test_one_choice_for_all_blocks():
+    """Shared, the evidence of blocks adds up: the two columns are one block of twice the size."""
+    rng = np.random.default_rng(2)
+    x = [rng.normal(3.0 * (t > 7), 1.0, 30) for t in range(12)]
+    twice = [{"x": values, "y": values} for values in x]
+    policy = sb.Auto(shared=True)
+    learner = normal((1.0, 1.0, 0.0, 0.1), policy, columns=("x", "y"))
+    for state, info in learned(learner, twice):
+        weights = state.belief.log_weights["x, y"]
+        np.testing.assert_allclose(weights[:, 0], weights[:, 1])
+        assert isinstance(info.log_bf, float)
+        assert len(info.memory) == 16
+    one = normal((1.0, 1.0, 0.0, 0.1))
+    together = [info for _, info in learned(learner, twice)]
+    alone = [info for _, info in learned(one, [{"x": values} for values in x])]
+    assert together[8].log_bf > alone[8].log_bf["x"] > 3.0
+    first = together[0].bound, alone[0].bound
+    assert first[0] == pytest.approx(2.0 * first[1])
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: sb.Auto(clock="days"), ValueError, "clock must be 'rows' or 'time'"),
+        (lambda: sb.Auto(shared=1), TypeError, "shared must be True or False, got 1"),
+        (
+            lambda: sb.StreamLearner(sb.models.LinearRegression("y", ["x"]), sb.Auto(shared=True)),
+            ValueError,
+            "Auto shared needs a model .* blocks of LinearRegression are coupled",
+        ),
+        (
+            lambda: list(learned(bernoulli(policy=TIMED), draw_batches(0, [3]))),
+            ValueError,
+            "Auto by time measures time: every batch needs one",
+        ),
+        (
+            lambda: sb.run(bernoulli(policy=TIMED), draw_batches(0, [3, 3]), prequential=False),
+            ValueError,
+            "every batch needs one",
+        ),
+    ],
+)
+def test_bad_settings(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_many_streams_need_times_too():
+    together = sb.many(bernoulli(policy=TIMED))
+    batches = {"a": {"x": [1, 0]}, "b": {"x": [0, 0]}}
+    states = together.init(batches)
+    with pytest.raises(ValueError, match="every batch needs one"):
+        together.step(states, batches)
+    states, info = together.step(states, batches, time=1.0)
+    assert not info.failed
+
+
+def test_other_policies_do_not_know_when_a_block_has_changed():
+    *_, (state, _) = learned(bernoulli(policy=sb.SVB()), draw_batches(0, [5]))
+    with pytest.raises(TypeError, match="known to Auto"):
+        state.changed_within(10)
+    *_, (state, _) = learned(bernoulli(), draw_batches(0, [5]))
+    with pytest.raises(ValueError, match="span must be at least 0, got nan"):
+        state.changed_within(float("nan"))
+
+
+def test_forecasts_of_a_run_are_recorded(tmp_path):
+    batches = draw_batches(4, [20] * 6)
+    run = sb.run(bernoulli(), batches, forecast=True, record=tmp_path)
+    assert run.records[0].forecast is None
+    later = [record.forecast for record in run.records[1:]]
+    assert run.scores.forecast == pytest.approx(np.mean(later))
+    assert list(sb.read_records(tmp_path)) == list(run.records)
+    assert "forecast" in str(run.table())
+    assert "forecast" not in str(sb.run(bernoulli(), batches).table())
+    learner = bernoulli()
+    state = learner.init(batches[0])
+    forecast, after = learner.forecast(state, {"x": []})
+    assert len(forecast.log_density) == 0
+    assert after is state
+
+
+def test_hidden_variables_are_forecast_too():
+    rng = np.random.default_rng(0)
+    learner = sb.StreamLearner(sb.models.GaussianMixture(["x"], 2))
+    batches = [{"x": rng.normal(rng.choice([-3.0, 3.0], 60), 1.0)} for _ in range(4)]
+    state = learner.init(batches[0])
+    for batch in batches:
+        forecast, state = learner.forecast(state, batch)
+        state, _ = learner.step(state, batch)
+    assert np.all(np.isfinite(forecast.log_density))
+    assert forecast.log_density.mean() == pytest.approx(-np.log(2) - 1.42, abs=0.4)
+
+
+def test_what_came_back_is_recalled():
+    rng = np.random.default_rng(1)
+    levels = [0.0] * 20 + [4.0] * 10 + [0.0] * 3
+    batches = [{"x": rng.normal(level, 1.0, 50)} for level in levels]
+    infos = [info for _, info in learned(sb.StreamLearner(sb.models.Gaussian("x")), batches)]
+    assert infos[20].log_bf["x"] > 3.0
+    assert infos[20].retained["x"] < 60.0
+    assert infos[29].recalled["x"] < 0.2
+    assert infos[-1].recalled["x"] > 0.5
+    assert infos[-1].retained["x"] > 200.0  # three batches have 150
+
+
+def test_saved_and_gone_on(tmp_path):
+    batches = normal_batches(4, [20] * 9)
+    learner = normal((1.0, 1.0, 0.0, 0.1))
+    *_, (state, _) = learned(learner, batches[:7])
+    _, state = learner.forecast(state, batches[7])
+    sb.save(state, tmp_path / "auto.sbz")
+    loaded = sb.load(tmp_path / "auto.sbz")
+    assert loaded.forgetting == sb.Auto()
+    for batch in batches[7:]:
+        said, state = learner.forecast(state, batch)
+        again, loaded = learner.forecast(loaded, batch)
+        np.testing.assert_array_equal(said.log_density, again.log_density)
+        state, info = learner.step(state, batch)
+        loaded, other = learner.step(loaded, batch)
+        assert info == other

@@ -308,11 +308,16 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         }
 
     def _reach(self, memory: AutoMemory) -> PerBlock:
-        """How far back each slot reaches; recalls, which reach nowhere in particular, to NaN."""
+        """How far back each slot reaches; recalls, which reach nowhere in particular, to NaN.
+
+        Until the time per row is known, nothing is said to be recent.
+        """
         reach = {}
-        for name, age in memory.ages.items():
+        for name, since in memory.ages.items():
+            age = jnp.where((since >= 0) & (memory.unit <= 0), jnp.inf, since)
             restarts = jnp.where(age[:_NUM_BORN] >= 0, age[:_NUM_BORN], jnp.nan)
-            fades = (memory.unit * HORIZONS).reshape(-1, *(1,) * (age.ndim - 1))
+            fades = jnp.where(memory.unit > 0, memory.unit, jnp.inf) * HORIZONS
+            fades = fades.reshape(-1, *(1,) * (age.ndim - 1))
             fades = jnp.broadcast_to(fades, (len(HORIZONS), *age.shape[1:]))
             reach[name] = jnp.concatenate([fades, restarts, jnp.full_like(restarts, jnp.nan)])
         return reach

@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from streambayes.experiments.forgetting._streams import KINDS, NUM_ROWS
-from streambayes.forgetting import MHPP, Auto
+from streambayes.forgetting import MHPP, AbstractForgetting, Auto
 from streambayes.learning import StreamLearner, run
 from streambayes.models import Gaussian
 
@@ -41,6 +41,7 @@ class Ranking:
 def rank_partial(
     *,
     seeds: Sequence[int],
+    policies: Sequence[AbstractForgetting[Any, Any]] = (Auto(), MHPP()),
     kinds: Sequence[str] = ("abrupt", "gradual", "walk"),
     batch_size: int = 100,
 ) -> list[Ranking]:
@@ -48,12 +49,13 @@ def rank_partial(
 
     Args:
         seeds: Streams of each kind.
+        policies: Policies with a memory for each block.
         kinds: How three of the columns drift.
         batch_size: Rows of a batch.
     """
     names = [f"x{place}" for place in range(_NUM_BLOCKS)]
     found = []
-    for policy in (Auto(), MHPP()):
+    for policy in policies:
         for kind in kinds:
             by_memory, by_drifting, alarms = [], [], []
             for seed in seeds:
