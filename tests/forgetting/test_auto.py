@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streambayes as sb
+from streambayes.testing._climb import check_climb
 from tests.forgetting.auto_reference import Draws, Values
+from tests.tables import MODELS
 
 SIZES = st.lists(st.sampled_from([1, 2, 3, 7, 20, 60]), min_size=2, max_size=40)
 SCALES = st.sampled_from([1e-6, 1e-2, 1.0, 30.0])
@@ -360,6 +362,28 @@ def test_what_came_back_is_recalled():
     assert infos[29].recalled["x"] < 0.2
     assert infos[-1].recalled["x"] > 0.5
     assert infos[-1].retained["x"] > 200.0  # three batches have 150
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [
+        ("mixture", sb.Auto()),
+        ("mixture", sb.Auto(shared=True)),
+        ("regression", sb.Auto()),
+        ("regression, independent", sb.Auto()),
+        ("network", sb.Auto()),  # it has two latent variables
+    ],
+    ids=repr,
+)
+def test_the_bound_never_falls(name, policy):
+    """T5, from sweep to sweep, on a stream that changes."""
+    model, draw = MODELS[name]
+    rng = np.random.default_rng(3)
+    batches = [draw(rng, 40) for _ in range(4)]
+    for column in model.columns:
+        if column.is_measured:  # a jump
+            batches[3][column.name] = 2.0 * batches[3][column.name]
+    check_climb(sb.StreamLearner(model, policy), batches)
 
 
 def test_saved_and_gone_on(tmp_path):

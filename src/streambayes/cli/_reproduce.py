@@ -20,8 +20,8 @@ Methods = Annotated[
     typer.Option(
         "--method",
         "-m",
-        help="A method to learn with, such as HPP or 'PP 0.9'; may be given several times. All by "
-        "default, SVB in any case.",
+        help="A method to learn with, such as HPP or 'PP 0.9'; may be given several times. All of the "
+        "paper by default, SVB in any case; Auto, the library's default policy, if asked for.",
     ),
 ]
 Reference = Annotated[

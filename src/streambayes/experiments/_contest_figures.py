@@ -18,6 +18,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "SVB": {"color": COLOURS["black"], "linewidth": 1.4},
     "HPP": {"color": COLOURS["blue"], "linewidth": 2.2},
     "MHPP": {"color": COLOURS["vermilion"], "linewidth": 1.8},
+    "Auto": {"color": COLOURS["sky"], "linewidth": 2.2, "linestyle": (0, (5, 1))},
     "Fading 0.9": {"color": COLOURS["green"], "linewidth": 1.4},
     "Fading 0.99": {"color": COLOURS["green"], "linewidth": 1.2, "linestyle": (0, (3, 2))},
     "PP 0.9": {"color": COLOURS["purple"], "linewidth": 1.4},
