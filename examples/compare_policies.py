@@ -9,6 +9,7 @@ POLICIES = [
     sb.PowerPrior(0.9),
     sb.PVB(population_size=1000, step_size=0.1),
     sb.HPP(),
+    sb.Auto(),
 ]
 
 

@@ -77,7 +77,7 @@ def test_nothing_is_pickled_and_the_description_is_readable(saved):
         assert archive.namelist() == ["manifest.json", "arrays.safetensors"]
         manifest = json.loads(archive.read("manifest.json"))
     assert manifest["format"] == "streambayes-state"
-    assert manifest["version"] == 1
+    assert manifest["version"] == 2
     assert manifest["library"] == sb.__version__
     assert manifest["state"]["fields"]["model"]["class"] == "models.Gaussian"
 
@@ -125,7 +125,7 @@ def rewritten(path, change):
         (lambda m: m.update(format="other"), "is not a saved streambayes state"),
         (
             lambda m: m.update(version=99, library="9.9"),
-            "has format version 99, this library reads version 1; it was written by streambayes 9.9",
+            "has format version 99, this library reads version 2; it was written by streambayes 9.9",
         ),
         (
             lambda m: m["state"].update({"class": "os:system"}),

@@ -125,7 +125,7 @@ def test_draws_of_a_point_are_those_of_its_family(key):
     point = Point(blocks())
     with float64_scope():
         for name, family in point.blocks.params.items():
-            close(point.sample(name, key, 5), family.sample(key, 5), rtol=0.0)
+            close(point.sample(name, key, 5, key), family.sample(key, 5), rtol=0.0)
 
 
 def test_draws_of_a_bank_come_from_members_by_their_weights(key):
@@ -143,7 +143,7 @@ def test_draws_of_a_bank_come_from_members_by_their_weights(key):
     many.log_weights["rate"] = np.log(weights)
     num_draws = 4000
     with float64_scope():
-        drawn = np.asarray(many.sample("rate", key, num_draws))
+        drawn = np.asarray(many.sample("rate", key, num_draws, key))
     assert drawn.shape == (num_draws, 2)
     away = np.abs(drawn[..., None] / centres - 1.0)
     assert away.min(-1).max() < 0.1  # ten standard deviations of a member
@@ -169,7 +169,7 @@ def test_draws_of_a_bank_keep_the_parts_of_a_parameter_together(key):
     ]
     many = bank([0.5, 0.5], *members)
     with float64_scope():
-        mean, precision = (np.asarray(part) for part in many.sample("mean", key, 500))
+        mean, precision = (np.asarray(part) for part in many.sample("mean", key, 500, key))
     assert mean.shape == precision.shape == (500, 1)
     np.testing.assert_array_equal(mean > 0, precision > 10)
     assert 0 < (mean > 0).sum() < 500

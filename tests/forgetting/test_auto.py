@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 import scipy.stats
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streambayes as sb
+from streambayes.families import Bank, Blocks
 from streambayes.testing._climb import check_climb
 from tests.forgetting.auto_reference import Draws, Values
 from tests.tables import MODELS
@@ -251,11 +253,43 @@ def test_gaps_compose():
     assert learner.step(waited, batches[8], time=50.0)[1] == once
 
 
-def test_batches_at_one_time_forget_nothing():
-    batches = draw_batches(6, [30] * 4)
-    infos = [info for _, info in learned(bernoulli(policy=TIMED), batches, np.zeros(4))]
-    assert infos[-1].retained["x"] == pytest.approx(120.0)
-    assert all(np.isfinite(info.bound) for info in infos)
+def test_a_change_within_one_time_is_followed():
+    rng = np.random.default_rng(0)
+    batches = [{"x": rng.normal(8.0 * (t > 7), 1.0, 50)} for t in range(10)]
+    learner = sb.StreamLearner(sb.models.Gaussian("x"), TIMED)
+    for times in (np.zeros(10), np.minimum(np.arange(10.0), 7.0)):
+        *_, (state, _) = found = list(learned(learner, batches, times))
+        infos = [info for _, info in found]
+        assert infos[8].log_bf["x"] > 20.0
+        assert infos[7].log_bf["x"] < 3.0
+        assert state.summary()["mean of x"].mean == pytest.approx(8.0, abs=0.4)
+        assert all(np.isfinite(info.bound) for info in infos)
+
+
+def test_a_block_without_rows_stays_as_it_is():
+    """What has passed meanwhile counts when it has rows again, as in one long gap."""
+    rng = np.random.default_rng(0)
+    model = sb.models.NaiveBayes("day", ["weekday", "weekend"], normal=["x"])
+    learner = sb.StreamLearner(model, scale=False)
+    block = "x | day=weekend"
+
+    def batch(days, num_rows=40):
+        return {"day": np.resize(days, num_rows), "x": rng.normal(5.0, 1.0, num_rows)}
+
+    both = [batch(["weekday", "weekend"]) for _ in range(4)]
+    *_, (state, _) = learned(learner, both)
+    after, info = learner.step(state, batch(["weekday"], 30))
+    assert after.retained[block] == state.retained[block]
+    assert (info.rho[block], info.log_bf[block]) == (1.0, 0.0)
+    mine, theirs = (each.summary()[f"mean of {block}"] for each in (state, after))
+    assert mine == theirs
+    assert np.isfinite(theirs.sd)
+    split = learner.step(after, batch(["weekday"], 50))[0]
+    last = batch(["weekend"])
+    whole = learner.step(state, batch(["weekday"], 80))[0]
+    one, other = (learner.step(each, last)[1] for each in (split, whole))
+    assert one.retained[block] == pytest.approx(other.retained[block])
+    assert one.log_bf[block] == pytest.approx(other.log_bf[block])
 
 
 def test_one_choice_for_all_blocks():
@@ -278,9 +312,63 @@ def test_one_choice_for_all_blocks():
     assert first[0] == pytest.approx(2.0 * first[1])
 
 
+def test_densities_and_samples_know_that_the_choice_is_one():
+    rng = np.random.default_rng(2)
+    columns = ("x", "y")
+    batches = [{name: rng.normal(0.0, 1.0, 10) for name in columns} for _ in range(6)]
+    batches.append(dict.fromkeys(columns, np.array([6.0])))
+    learner = normal((1.0, 1.0, 0.0, 0.1), sb.Auto(shared=True), columns)
+    *_, (state, _) = learned(learner, batches)
+    weights = np.exp(state.belief.log_weights["x, y"][:, 0])
+    members = state.belief.members.params["x, y"]
+    rows = np.array([[6.0, 6.0], [0.0, 0.0]])
+    with jax.enable_x64(True):
+        each = [
+            jax.tree.map(lambda leaf, e=e: leaf[e], members).log_predictive(rows).sum(1)
+            for e in range(len(weights))
+        ]
+    expected = np.log(weights @ np.exp(np.array(each)))
+    found = learner.log_predictive(state, {"x": rows[:, 0], "y": rows[:, 1]})
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    alone = learner.forecast(state, {"x": rows[:, 0], "y": rows[:, 1]})[0].alone["posterior"]
+    np.testing.assert_allclose(alone, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_samples_of_a_bank_choose_for_all_blocks_or_for_each(is_joint):
+    with jax.enable_x64(True):
+        far = sb.Normal.from_mean_precision(np.array([[-9.0, -9.0], [9.0, 9.0]]), np.ones((2, 2)))
+        members = Blocks.of_prior({"a": far, "b": far})
+        weights = dict.fromkeys("ab", np.log(np.full((2, 2), 0.5)))
+        bank = Bank(log_weights=weights, members=members, is_joint=is_joint)
+        keys = jax.random.split(jax.random.key(0), 3)
+        a, b = (np.asarray(bank.sample(name, keys[k], 400, keys[2])) for k, name in enumerate("ab"))
+    drawn = np.concatenate([a, b], 1) > 0.0
+    alike = (drawn == drawn[:, :1]).all(1).mean()
+    assert alike == (1.0 if is_joint else pytest.approx(0.125, abs=0.06))
+    assert drawn.mean() == pytest.approx(0.5, abs=0.1)
+
+
+def test_a_mixture_whose_start_saw_no_rows_finds_its_components():
+    rng = np.random.default_rng(0)
+    rows = {"a": np.array([0.0, 10.0, 20.0])[rng.integers(0, 3, 300)] + rng.normal(size=300)}
+    prior = {"component": sb.Dirichlet.from_concentration([0.3, 0.3, 0.3])}
+    bounds = []
+    for policy in (sb.SVB(), sb.Auto()):
+        model = sb.models.GaussianMixture(["a"], 3)
+        learner = sb.StreamLearner(model, policy, scale=False, prior=prior)
+        bounds.append(learner.step(learner.init({"a": []}), rows)[1].bound)
+    assert bounds[1] == pytest.approx(bounds[0], rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
+        (
+            lambda: sb.run(bernoulli(), [sb.batches({"x": [0, 1, 1]}, rows=2)], forecast=True),
+            TypeError,
+            "a batch in pieces cannot be forecast",
+        ),
         (lambda: sb.Auto(clock="days"), ValueError, "clock must be 'rows' or 'time'"),
         (lambda: sb.Auto(shared=1), TypeError, "shared must be True or False, got 1"),
         (
@@ -320,7 +408,7 @@ def test_other_policies_do_not_know_when_a_block_has_changed():
     with pytest.raises(TypeError, match="known to Auto"):
         state.changed_within(10)
     *_, (state, _) = learned(bernoulli(), draw_batches(0, [5]))
-    with pytest.raises(ValueError, match="span must be at least 0, got nan"):
+    with pytest.raises(ValueError, match="span must be a number of at least 0 and finite, got nan"):
         state.changed_within(float("nan"))
 
 

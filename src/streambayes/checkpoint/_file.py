@@ -20,7 +20,7 @@ from streambayes.learning import LearnerState
 __all__ = ["load", "save"]
 
 _FORMAT = "streambayes-state"
-_VERSION = 1
+_VERSION = 2
 _MANIFEST, _ARRAYS = "manifest.json", "arrays.safetensors"
 # what a zip with damaged headers may raise
 _UNREADABLE = (KeyError, ValueError, EOFError, OSError, NotImplementedError, RecursionError)

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from streambayes._core.pytree import pytree
+from streambayes._core.pytree import pytree, static
 from streambayes.families._blocks import Blocks
 from streambayes.families._marginal import AbstractMarginal, MixtureMarginal
 
 __all__ = ["AbstractBelief", "Bank", "Point"]
 
-_SHORT = 4
+_SHORT = 6
 
 
 class AbstractBelief(abc.ABC):
@@ -44,6 +44,10 @@ class AbstractBelief(abc.ABC):
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         """Marginal of a parameter of one block; its last axes may be those of the parameter."""
 
+    def log_mean_of_all(self, log_density: Callable[["AbstractBelief"], Array]) -> Array:
+        """The same for a log density that all blocks have a part in; rows are its only axis."""
+        return log_density(self)
+
     @abc.abstractmethod
     def predictive(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         """Distribution of a value to come; its first axes may be those of rows."""
@@ -53,8 +57,11 @@ class AbstractBelief(abc.ABC):
         """Much the same with few members, for densities that take a sum over the members of several blocks."""
 
     @abc.abstractmethod
-    def sample(self, name: str, key: Array, num_samples: int) -> Any:
-        """Independent draws of one entry's parameters; the sample axis leads."""
+    def sample(self, name: str, key: Array, num_samples: int, choice: Array) -> Any:
+        """Independent draws of one entry's parameters; the sample axis leads.
+
+        ``choice`` is a key that all entries are given, for choices that hold for all of them.
+        """
 
 
 @final
@@ -86,7 +93,8 @@ class Point(AbstractBelief):
     def shortened(self) -> "Point":
         return self
 
-    def sample(self, name: str, key: Array, num_samples: int) -> Any:
+    def sample(self, name: str, key: Array, num_samples: int, choice: Array) -> Any:
+        del choice
         return self.blocks.params[name].sample(key, num_samples)
 
 
@@ -98,10 +106,12 @@ class Bank(AbstractBelief):
     Attributes:
         log_weights: Per block, shape (num_members, \*blocks), up to a constant for each block.
         members: Blocks with a leading axis of members.
+        is_joint: Whether one choice of a member holds for all blocks; weights are then the same for all.
     """
 
     log_weights: dict[str, Array]
     members: Blocks
+    is_joint: bool = static(default=False)
 
     @property
     def num_members(self) -> int:
@@ -122,7 +132,7 @@ class Bank(AbstractBelief):
     def normalized(self) -> "Bank":
         """The same mixture with weights that sum to 1."""
         normal = {name: self._normal(name) for name in self.log_weights}
-        return Bank(log_weights=normal, members=self.members)
+        return Bank(log_weights=normal, members=self.members, is_joint=self.is_joint)
 
     def summary(self) -> Blocks:
         weights = {name: jnp.exp(self._normal(name)) for name in self.log_weights}
@@ -133,6 +143,14 @@ class Bank(AbstractBelief):
     def log_mean(self, name: str, log_density: Callable[[Any], Array]) -> Array:
         values = jax.vmap(log_density)(self.members.params[name])
         return jax.nn.logsumexp(values + self._log_weights_after_rows(name, values.ndim), axis=0)
+
+    def log_mean_of_all(self, log_density: Callable[[AbstractBelief], Array]) -> Array:
+        if not self.is_joint:
+            return log_density(self)
+        values = jax.vmap(lambda blocks: log_density(Point(blocks)))(self.members)
+        name = next(iter(self.log_weights))
+        weights = self._normal(name).reshape(self.num_members, -1)[:, :1]
+        return jax.nn.logsumexp(values + weights, axis=0)
 
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         members = jax.vmap(of)(self.members.params[name])
@@ -183,23 +201,23 @@ class Bank(AbstractBelief):
         )
         return Bank(log_weights=log_weights, members=members)
 
-    def sample(self, name: str, key: Array, num_samples: int) -> Any:
-        choice, draws = jax.random.split(key)
+    def sample(self, name: str, key: Array, num_samples: int, choice: Array) -> Any:
+        own_choice, draw = jax.random.split(key)
         members, log_weights = self.members.params[name], self.log_weights[name]
-        drawn = jax.vmap(lambda each, k: each.sample(k, num_samples))(
-            members, jax.random.split(draws, log_weights.shape[0])
-        )
-        chosen = jax.random.categorical(
-            choice, log_weights, axis=0, shape=(num_samples, *log_weights.shape[1:])
-        )
+        shape = (num_samples, *log_weights.shape[1:])
+        if self.is_joint:
+            alike = log_weights.reshape(self.num_members, -1)[:, 0]
+            one = jax.random.categorical(choice, alike, shape=(num_samples,))
+            chosen = jnp.broadcast_to(one.reshape(-1, *(1,) * (len(shape) - 1)), shape)
+        else:
+            chosen = jax.random.categorical(own_choice, log_weights, axis=0, shape=shape)
 
         def pick(leaf: Array) -> Array:
-            index = chosen.reshape(
-                1, *chosen.shape, *(1 for _ in range(leaf.ndim - chosen.ndim - 1))
-            )
-            return jnp.take_along_axis(leaf, index, axis=0)[0]
+            index = chosen.reshape(*chosen.shape, *(1,) * (leaf.ndim - chosen.ndim))
+            return jnp.take_along_axis(leaf, index, axis=0)
 
-        return jax.tree.map(pick, drawn)
+        drawn = jax.tree.map(pick, members).sample(draw, 1)
+        return jax.tree.map(lambda leaf: leaf[0], drawn)
 
     def _normal(self, name: str) -> Array:
         return jax.nn.log_softmax(self.log_weights[name], axis=0)

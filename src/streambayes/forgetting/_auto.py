@@ -42,6 +42,7 @@ class AutoMemory:
         recalls: Where recalls go on from: they have learned it to the extent that they were believed.
         log_trust: Log weights of the slots as forecasters of single rows.
         ages: Clock since the birth of restarts and recalls, (18, *blocks); below 0 for an empty slot.
+        seen: Reading of the clock when each block last had rows; below 0 before.
         passed: Reading of the clock.
         unit: Time per row, once it is known; 1 on the clock of rows.
     """
@@ -50,6 +51,7 @@ class AutoMemory:
     recalls: Blocks
     log_trust: PerBlock
     ages: PerBlock
+    seen: PerBlock
     passed: Array
     unit: Array
 
@@ -64,12 +66,11 @@ class AutoAnchor:
         log_normalizers: Of those priors.
         log_shared: Log weights of the slots before the batch, some of it shared.
         log_target: What it is shared by.
-        log_before: Log weights after the last batch.
-        log_trust: As in the memory.
+        memory: What was held before; blocks that have no rows in this batch go on with it.
         retained: Rows that were retained then.
         prior: The uninformed prior.
         ages: As in the memory, this batch not counted.
-        step: Clock since the last batch.
+        steps: Clock since the last batch that had rows for a block.
         passed: Reading of the clock at the end of this batch.
         unit: Time per row.
     """
@@ -78,12 +79,11 @@ class AutoAnchor:
     log_normalizers: PerBlock
     log_shared: PerBlock
     log_target: PerBlock
-    log_before: PerBlock
-    log_trust: PerBlock
+    memory: AutoMemory
     retained: PerBlock
     prior: Blocks
     ages: PerBlock
-    step: Array
+    steps: PerBlock
     passed: Array
     unit: Array
 
@@ -142,10 +142,11 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         ages = {name: _unborn(count.shape) for name, count in prior.counts.items()}
         members = _repeated(prior, _NUM_SLOTS)
         return AutoMemory(
-            bank=Bank(log_weights=_target(ages), members=members),
+            bank=self._bank(_target(ages), members),
             recalls=_slots(members, _RECALLS),
             log_trust=_target(ages),
             ages=ages,
+            seen={name: jnp.full(count.shape, _EMPTY) for name, count in prior.counts.items()},
             passed=jnp.zeros(()),
             unit=jnp.ones(()) if self.clock == "rows" else jnp.zeros(()),
         )
@@ -154,61 +155,66 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         return memory.bank
 
     def restart(self, memory: AutoMemory, prior: Blocks, chosen: Mapping[str, Any]) -> AutoMemory:
-        fresh, chosen = self.init(prior), dict(chosen)
-        log_weights, log_trust, ages = memory.bank.log_weights, memory.log_trust, memory.ages
-        if not self.shared:
-            log_weights, log_trust, ages = (
-                {name: jnp.where(chosen[name], new[name], old[name]) for name in old}
-                for new, old in (
-                    (fresh.bank.log_weights, log_weights),
-                    (fresh.log_trust, log_trust),
-                    (fresh.ages, ages),
-                )
+        fresh = self.init(prior)
+        if self.shared:  # the choice is that of all blocks
+            fresh = dataclasses.replace(
+                fresh,
+                bank=self._bank(memory.bank.log_weights, fresh.bank.members),
+                log_trust=memory.log_trust,
+                ages=memory.ages,
+                seen=memory.seen,
             )
-        members = fresh.bank.members.select(chosen, memory.bank.members)
-        return AutoMemory(
-            bank=Bank(log_weights=log_weights, members=members),
-            recalls=fresh.recalls.select(chosen, memory.recalls),
-            log_trust=log_trust,
-            ages=ages,
-            passed=memory.passed,
-            unit=memory.unit,
-        )
+        fresh = dataclasses.replace(fresh, passed=memory.passed, unit=memory.unit)
+        return _selected(dict(chosen), fresh, memory)
 
     def open(self, memory: AutoMemory, prior: Blocks, clock: Clock) -> AutoAnchor:
         time = self._time(memory, clock)
-        before, ages = memory.bank.log_weights, memory.ages
+        before, ages, seen = memory.bank.log_weights, memory.ages, memory.seen
         if self.clock == "time":  # what was born before times were known has lived since the start
+            known = memory.unit > 0
             ages = jax.tree.map(
-                lambda age: jnp.where((memory.unit > 0) | _is_unborn(age), age, time.before), ages
+                lambda age: jnp.where(known | _is_unborn(age), age, time.before), ages
             )
+            seen = jax.tree.map(lambda last: jnp.where(known | (last < 0), last, time.before), seen)
         target = _target(ages)
-        share = time.step / jnp.where(time.after > 0, time.after, 1.0)
-        share = jnp.where(clock.rows_seen > 0, share, 1.0)
+        steps = jax.tree.map(lambda last: time.after - jnp.maximum(last, 0.0), seen)
+        # at one and the same time rows are all there is to count
+        by_rows = clock.rows / jnp.maximum(clock.rows_seen + clock.rows, 1.0)
+        shares = {
+            name: jnp.where(
+                last >= 0,
+                jnp.where(steps[name] > 0, steps[name] / jnp.maximum(time.after, 1e-300), by_rows),
+                1.0,
+            )
+            for name, last in seen.items()
+        }
         shared = {
-            name: jnp.logaddexp(jnp.log1p(-share) + before[name], jnp.log(share) + target[name])
+            name: jnp.logaddexp(
+                jnp.log1p(-shares[name]) + before[name], jnp.log(shares[name]) + target[name]
+            )
             for name in before
         }
         held = _joined(_slots(memory.bank.members, slice(0, _RECALLS.start)), memory.recalls)
-        keep = jnp.exp(-time.step / (jnp.where(time.unit > 0, time.unit, 1.0) * HORIZONS))
-        keep = jnp.concatenate([keep, jnp.ones(_NUM_SLOTS - len(HORIZONS))])
-        tempered = held.lerp(
-            prior,
-            {name: keep.reshape(-1, *(1,) * count.ndim) for name, count in prior.counts.items()},
-        )
+        unit = jnp.where(time.unit > 0, time.unit, 1.0)
+        keep = {}
+        for name, step in steps.items():
+            horizons = (unit * HORIZONS).reshape(-1, *(1,) * step.ndim)
+            fades = jnp.exp(-step / horizons)
+            others = jnp.ones((_NUM_SLOTS - len(HORIZONS), *step.shape))
+            keep[name] = jnp.concatenate([fades, others])
+        tempered = held.lerp(prior, keep)
         return AutoAnchor(
             tempered=tempered,
             log_normalizers=_log_normalizers(tempered),
             log_shared=shared,
             log_target=target,
-            log_before=before,
-            log_trust=memory.log_trust,
+            memory=memory,
             retained={
                 name: (jnp.exp(before[name]) * count).sum(0) for name, count in held.counts.items()
             },
             prior=prior,
             ages=ages,
-            step=time.step,
+            steps=steps,
             passed=time.after,
             unit=time.unit,
         )
@@ -223,10 +229,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         if self.shared:  # blocks are not coupled, so these are all of them
             evidence = _pooled(evidence)
         joint = {name: anchor.log_shared[name] + each for name, each in evidence.items()}
-        return Bank(
-            log_weights={**belief.log_weights, **joint},
-            members=belief.members.replaced(members),
-        )
+        return self._bank({**belief.log_weights, **joint}, belief.members.replaced(members))
 
     def weigh(
         self, anchor: AutoAnchor, belief: AbstractBelief, expectations: Mapping[str, Any]
@@ -264,9 +267,17 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         del clock
         assert isinstance(belief, Bank)
         bank = belief.normalized()
-        ages = jax.tree.map(lambda age: jnp.where(age >= 0, age + anchor.step, age), anchor.ages)
+        ages = {
+            name: jnp.where(age >= 0, age + anchor.steps[name], age)
+            for name, age in anchor.ages.items()
+        }
         memory = _reborn(bank, anchor, ages)
-        return memory, self._report(anchor, bank, memory)
+        # a block without rows in this batch stays as it is; the next time all that has passed counts
+        has_rows = {
+            name: (count[_NEWBORN] > 0) | self.shared for name, count in bank.members.counts.items()
+        }
+        memory = _selected(has_rows, memory, anchor.memory)
+        return memory, self._report(anchor, bank, memory, has_rows)
 
     def candidates(
         self, memory: AutoMemory, prior: Blocks, clock: Clock
@@ -274,9 +285,9 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         """Before the batch, some weight shared; the posterior; and weights of slots as forecasters."""
         anchor = self.open(memory, prior, clock)
         return {
-            "before": Bank(log_weights=anchor.log_shared, members=anchor.tempered),
+            "before": self._bank(anchor.log_shared, anchor.tempered),
             "posterior": memory.bank,
-            "trusted": Bank(log_weights=memory.log_trust, members=memory.bank.members),
+            "trusted": self._bank(memory.log_trust, memory.bank.members),
         }
 
     def heed(self, memory: AutoMemory, messages: Blocks, clock: Clock) -> AutoMemory:
@@ -307,6 +318,9 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             for name, weights in memory.bank.log_weights.items()
         }
 
+    def _bank(self, log_weights: PerBlock, members: Blocks) -> Bank:
+        return Bank(log_weights=log_weights, members=members, is_joint=self.shared)
+
     def _reach(self, memory: AutoMemory) -> PerBlock:
         """How far back each slot reaches; recalls, which reach nowhere in particular, to NaN.
 
@@ -322,18 +336,26 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             reach[name] = jnp.concatenate([fades, restarts, jnp.full_like(restarts, jnp.nan)])
         return reach
 
-    def _report(self, anchor: AutoAnchor, bank: Bank, memory: AutoMemory) -> Report:
+    def _report(
+        self, anchor: AutoAnchor, bank: Bank, memory: AutoMemory, has_rows: PerBlock
+    ) -> Report:
         kept = {
-            name: (jnp.exp(each) * anchor.tempered.counts[name]).sum(0)
+            name: jnp.where(
+                has_rows[name],
+                (jnp.exp(each) * anchor.tempered.counts[name]).sum(0),
+                anchor.retained[name],
+            )
             for name, each in bank.log_weights.items()
         }
         log_bf = {}
         for name, log_weights in bank.log_weights.items():
             shared = anchor.log_shared[name]
             gain = jnp.where(jnp.isfinite(shared), log_weights - shared, -jnp.inf)
-            log_bf[name] = jax.nn.logsumexp(
-                anchor.log_target[name] + gain, axis=0
-            ) - jax.nn.logsumexp(anchor.log_before[name] + gain, axis=0)
+            switched, stayed = (
+                jax.nn.logsumexp(each[name] + gain, axis=0)
+                for each in (anchor.log_target, anchor.memory.bank.log_weights)
+            )
+            log_bf[name] = jnp.where(has_rows[name], switched - stayed, 0.0)
         after = jax.tree.map(jnp.exp, memory.bank.log_weights)
         reach = self._reach(memory)
         unit = jnp.where(memory.unit > 0, memory.unit, 1.0)
@@ -438,7 +460,7 @@ def _reborn(bank: Bank, anchor: AutoAnchor, ages: PerBlock) -> AutoMemory:
             )
             for name, each in weights.items()
         }
-        for weights in (bank.log_weights, anchor.log_trust)
+        for weights in (bank.log_weights, anchor.memory.log_trust)
     )
     fades, restarts, learned = (
         _slots(bank.members, kind) for kind in (_FADES, _RESTARTS, _RECALLS)
@@ -450,7 +472,8 @@ def _reborn(bank: Bank, anchor: AutoAnchor, ages: PerBlock) -> AutoMemory:
     unborn = _joined(older, _moved(recalls, moves, 1, anchor.prior))
     snapshot = Bank(log_weights=log_weights, members=unborn).summary()
     return AutoMemory(
-        bank=Bank(
+        bank=dataclasses.replace(
+            bank,
             log_weights=log_weights,
             members=_joined(older, _moved(learned, moves, 1, snapshot)),
         ),
@@ -465,8 +488,30 @@ def _reborn(bank: Bank, anchor: AutoAnchor, ages: PerBlock) -> AutoMemory:
             )
             for name, age in ages.items()
         },
+        seen={name: jnp.full(age.shape[1:], anchor.passed) for name, age in ages.items()},
         passed=anchor.passed,
         unit=anchor.unit,
+    )
+
+
+def _selected(chosen: Mapping[str, Any], some: AutoMemory, others: AutoMemory) -> AutoMemory:
+    """Blocks of one memory where they are chosen, those of the other elsewhere; the clock is the first one's."""
+
+    def of_blocks(mine: PerBlock, theirs: PerBlock) -> PerBlock:
+        return {name: jnp.where(chosen[name], mine[name], theirs[name]) for name in mine}
+
+    return AutoMemory(
+        bank=dataclasses.replace(
+            some.bank,
+            log_weights=of_blocks(some.bank.log_weights, others.bank.log_weights),
+            members=some.bank.members.select(dict(chosen), others.bank.members),
+        ),
+        recalls=some.recalls.select(dict(chosen), others.recalls),
+        log_trust=of_blocks(some.log_trust, others.log_trust),
+        ages=of_blocks(some.ages, others.ages),
+        seen=of_blocks(some.seen, others.seen),
+        passed=some.passed,
+        unit=some.unit,
     )
 
 

@@ -93,7 +93,9 @@ class Scorer:
             rows, log_jacobian = standardised(rows, shift, factor)
             local, summary = _settled_rows(self._model, expectations, rows)
             bound = self._model.expected_log_joint(expectations, summary)
-            density = self._model.log_predictive(belief, rows, local)
+            density = belief.log_mean_of_all(
+                lambda each: self._model.log_predictive(each, rows, local)
+            )
             both = jnp.stack([bound, jnp.where(rows.mask, density, 0.0).sum()])
             return (both + log_jacobian.sum())[None]
 
@@ -107,7 +109,10 @@ class Scorer:
         def density(rows: Batch) -> Array:
             rows, log_jacobian = standardised(rows, shift, factor)
             local, _ = _settled_rows(self._model, expectations, rows)
-            return self._model.log_predictive(belief, rows, local) + log_jacobian
+            found = belief.log_mean_of_all(
+                lambda each: self._model.log_predictive(each, rows, local)
+            )
+            return found + log_jacobian
 
         found: Array = map_rows(density, batch)
         return found
@@ -130,18 +135,22 @@ class Scorer:
             found = self._model.conditional(belief, rows, local, name)
             if not isinstance(found, AbstractMarginal):
                 return found
-            quantiles = found.quantile(tails[:, None])
+            short: Array | AbstractMarginal = found
+            if belief.num_members > 1:  # many members make quantiles slow
+                short = self._model.conditional(belief.shortened(), rows, local, name)
+            assert isinstance(short, AbstractMarginal)
+            quantiles = short.quantile(tails[:, None])
             return jnp.stack([found.mean(), found.deviation(), *quantiles], -1)
 
         found: Array = map_rows(conditional, batch)
         return found
 
     def _sample(self, belief: AbstractBelief, key: Array, num_rows: int) -> dict[str, Array]:
-        parameters_key, rows_key = jax.random.split(key)
+        parameters_key, rows_key, choice = jax.random.split(key, 3)
         names = self._model.prior()
         keys = jax.random.split(parameters_key, len(names))
         parameters = {
-            name: belief.sample(name, each, num_rows)
+            name: belief.sample(name, each, num_rows, choice)
             for name, each in zip(names, keys, strict=True)
         }
         return self._model.draw(rows_key, parameters)

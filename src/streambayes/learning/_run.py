@@ -450,6 +450,10 @@ class _Driver:
         self, index: int, batch: StreamBatch | Pieces, train: Any, test: dict[str, Any] | None
     ) -> Iterator[StepRecord]:
         """Learn a batch, now or together with later ones; the records that are complete."""
+        if isinstance(batch, Pieces) and self._forecast:
+            error = TypeError("forecast: a batch in pieces cannot be forecast; give forecast=False")
+            _say_where(error, index, batch)
+            raise error
         if isinstance(batch, Pieces) or not self._goes_ahead:
             yield from self.finish()
             yield self._step(index, batch, train, test)

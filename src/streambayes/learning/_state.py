@@ -128,8 +128,8 @@ class LearnerState:
         Args:
             span: Rows; or time, where the policy measures time.
         """
-        if not span >= 0:  # NaN too
-            message = f"changed_within: span must be at least 0, got {span}"
+        if not isinstance(span, int | float | np.number) or not 0 <= span < 1e300:  # NaN too
+            message = f"changed_within: span must be a number of at least 0 and finite, got {span}"
             raise ValueError(message)
         with float64_scope():
             return by_label(self.model.labels(), self.forgetting.changed_within(self.memory, span))

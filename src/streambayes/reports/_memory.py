@@ -44,7 +44,7 @@ def plot_memory(records: Sequence[StepRecord], block: str | None = None) -> "Fig
     ax.set_xticks(ticks, [held[k].label for k in ticks])
     ax.grid(visible=False)
     ax.set_xlabel("batch")
-    ax.set_ylabel("reach of the memory (rows)")
+    ax.set_ylabel("reach of the memory (rows, or the time of so many)")
     ax.set_title("memory" if block is None else f"memory of {block}")
     figure.colorbar(image, ax=ax, label="weight")
     return figure
@@ -63,5 +63,8 @@ def _weights(record: StepRecord, block: str | None) -> tuple[float, ...]:
             raise ValueError(message)
         memory = memory[name]
         recalled = recalled[name] if isinstance(recalled, dict) else None
+    elif block is not None:
+        message = f"plot_memory: all blocks share one memory; leave {block!r} out"
+        raise ValueError(message)
     assert memory is not None
     return (*memory, recalled if isinstance(recalled, float) else 0.0)

@@ -68,23 +68,23 @@ def compare(
     generated = compare_generated(
         batch_sizes=batch_sizes, seeds=seeds, new_kinds=new_kinds, advance=advance
     )
-    rankings = tuple(rank_partial(seeds=seeds))
-    costs = tuple(measure_costs())
-    learned = tuple(compare_real(loans=loans, advance=advance)) if real else ()
     files = [
         write_rows(folder / "cells.csv", _rows(generated.cells)),
         write_rows(folder / "summary.csv", generated.summary()),
         write_rows(folder / "recovery.csv", generated.recovery_rows()),
-        write_rows(folder / "partial.csv", _rows(rankings)),
-        write_rows(folder / "cost.csv", _rows(costs)),
     ]
-    if learned:
-        files.append(write_rows(folder / "real.csv", _rows(learned)))
     figures = {"regret": plot_regret(generated)}
     if not new_kinds:
         figures |= {"memory": plot_memory(generated), "recovery": plot_recovery(generated)}
     for name, figure in figures.items():
         files += save_figure(figure, folder, name)
+    rankings = tuple(rank_partial(seeds=seeds))
+    files.append(write_rows(folder / "partial.csv", _rows(rankings)))
+    costs = tuple(measure_costs())
+    files.append(write_rows(folder / "cost.csv", _rows(costs)))
+    learned = tuple(compare_real(loans=loans, advance=advance)) if real else ()
+    if learned:
+        files.append(write_rows(folder / "real.csv", _rows(learned)))
     return Found(generated, rankings, costs, learned, tuple(files))
 
 
