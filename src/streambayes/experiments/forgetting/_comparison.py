@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from streambayes.experiments._contest import Advance
-from streambayes.experiments.forgetting._lanes import Lanes, follow
+from streambayes.experiments.forgetting._lanes import Lanes, follow, release
 from streambayes.experiments.forgetting._policies import FIXED, compared, fixed
 from streambayes.experiments.forgetting._streams import (
     FAMILIES,
@@ -164,6 +164,7 @@ def compare_generated(
             recovery |= {
                 (family, size, name): losses for name, losses in _recoveries(lanes, rows, size)
             }
+            release()
     if advance is not None:
         advance("done", total, total)
     return Comparison(tuple(cells), recovery, tuple(seeds))

@@ -18,7 +18,7 @@ from streambayes.learning._compiled import scorer, settings_of, stepper
 from streambayes.learning._intake import padded_size
 from streambayes.learning._rows import BLOCK
 
-__all__ = ["Lanes", "follow"]
+__all__ = ["Lanes", "follow", "release"]
 
 
 class Lanes(NamedTuple):
@@ -76,6 +76,12 @@ def follow(
             np.int64(test_size or batch_size),
         )
         return Lanes(*(np.asarray(part) for part in found))
+
+
+def release() -> None:
+    """Let go of compiled programs: a process has room for some hundreds."""
+    _program.cache_clear()
+    jax.clear_caches()
 
 
 @functools.cache

@@ -27,13 +27,15 @@ class Ranking:
         policy: The policy.
         auc: Probability that a drifting block retains less than another: mean over the batches of the second
             half, by which all kinds have moved, and over seeds.
-        drifting: For ``Auto``, the same by the probability ``drifting``.
+        auc_early: The same from the second tenth of the stream on, where abrupt streams have not changed yet.
+        drifting: For ``Auto``, ``auc`` by the probability ``drifting``.
         alarms: For ``Auto``, in how many of 1000 batches a block that stands still has ``drifting`` above 1/2.
     """
 
     kind: str
     policy: str
     auc: float
+    auc_early: float
     drifting: float | None
     alarms: float | None
 
@@ -57,7 +59,7 @@ def rank_partial(
     found = []
     for policy in policies:
         for kind in kinds:
-            by_memory, by_drifting, alarms = [], [], []
+            by_memory, early, by_drifting, alarms = [], [], [], []
             for seed in seeds:
                 rng = np.random.default_rng([seed, list(KINDS).index(kind)])
                 rows = rng.normal(size=(NUM_ROWS, _NUM_BLOCKS))
@@ -72,6 +74,10 @@ def rank_partial(
                     prequential=False,
                     progress=False,
                 )
+                early += [
+                    _auc([-record.retained[name] for name in names])
+                    for record in learned.records[len(stream) // 10 :]
+                ]
                 for record in learned.records[len(stream) // 2 :]:
                     by_memory.append(_auc([-record.retained[name] for name in names]))
                     if isinstance(record.drifting, dict):
@@ -83,6 +89,7 @@ def rank_partial(
                     kind=kind,
                     policy=policy.name,
                     auc=float(np.mean(by_memory)),
+                    auc_early=float(np.mean(early)),
                     drifting=float(np.mean(by_drifting)) if by_drifting else None,
                     alarms=1000.0 * float(np.mean(alarms)) if alarms else None,
                 )

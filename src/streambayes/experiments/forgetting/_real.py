@@ -9,7 +9,7 @@ import numpy as np
 
 from streambayes.datasets import electricity, lending_club, minneapolis_stops
 from streambayes.experiments._contest import Advance
-from streambayes.experiments.forgetting._lanes import Lanes, follow
+from streambayes.experiments.forgetting._lanes import Lanes, follow, release
 from streambayes.experiments.forgetting._policies import FIXED, compared, fixed
 from streambayes.forgetting import AbstractForgetting, Auto
 from streambayes.learning import StreamLearner
@@ -70,6 +70,7 @@ def compare_real(
             if advance is not None:
                 advance(title, done, total)
             cells += _compared(title, one, size)
+            release()
             done += 1
     if advance is not None:
         advance("done", total, total)
