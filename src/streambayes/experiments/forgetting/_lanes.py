@@ -81,7 +81,7 @@ def follow(
 def release() -> None:
     """Let go of compiled programs: a process has room for some hundreds."""
     _program.cache_clear()
-    jax.clear_caches()
+    jax.clear_caches()  # type: ignore[no-untyped-call]
 
 
 @functools.cache
