@@ -146,7 +146,8 @@ class Scorer:
         return found
 
     def _sample(self, belief: AbstractBelief, key: Array, num_rows: int) -> dict[str, Array]:
-        parameters_key, rows_key, choice = jax.random.split(key, 3)
+        parameters_key, rows_key = jax.random.split(key)
+        choice = jax.random.fold_in(key, 2)
         names = self._model.prior()
         keys = jax.random.split(parameters_key, len(names))
         parameters = {
