@@ -109,7 +109,7 @@ def program_run(policy, rounds_threshold):
 
     @jax.jit
     def refined(anchor, belief):
-        anchor = policy.refine(anchor, policy.weigh(anchor, belief))
+        anchor = policy.refine(anchor, policy.weigh(anchor, belief, belief.expectations()))
         posteriors = [policy.rho_prior.with_slope(slope) for slope in in_order(anchor.omega)]
         cost = sum(jnp.maximum(0.0, each.kl(policy.rho_prior)).sum() for each in posteriors)
         return anchor, cost

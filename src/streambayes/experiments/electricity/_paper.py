@@ -330,7 +330,9 @@ class _Program:
 
     def _refined(self, anchor: Any, belief: AbstractBelief) -> tuple[Any, Array]:
         """The anchor with a new omega, and how far the q(rho) are from their prior in all."""
-        anchor = self._policy.refine(anchor, self._policy.weigh(anchor, belief))
+        anchor = self._policy.refine(
+            anchor, self._policy.weigh(anchor, belief, belief.expectations())
+        )
         rho_prior = self._policy.rho_prior
         costs = [
             jnp.maximum(0.0, rho_prior.with_slope(slope).kl(rho_prior)).sum()
