@@ -554,9 +554,8 @@ class TestBadInput:
             sb.StreamLearner(PAIR, sb.SVB(), **settings)
 
 
-def test_forgetting_is_required():
-    with pytest.raises(TypeError, match="forgetting"):
-        sb.StreamLearner(PAIR)
+def test_a_policy_need_not_be_named():
+    assert sb.StreamLearner(PAIR).forgetting == sb.Auto()
 
 
 def test_a_given_start_is_in_users_units():
