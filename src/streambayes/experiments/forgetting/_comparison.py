@@ -39,8 +39,8 @@ class Cell:
         batch_size: Rows of a batch.
         policy: The policy.
         evidence: Regret in millinats a row: by how much its evidence stays behind that of the best fixed
-            policy, which is chosen for each stream in hindsight. ``None`` for policies without a prior for the
-            next batch that could be scored.
+            policy, which is chosen for each stream in hindsight. ``None`` for policies other than ``Auto`` and
+            the fixed ones.
         test: Likewise for the predictive density of other rows with the same truth, after learning.
         forecast: Likewise for the rows of each batch one by one, before learning it: the policy's mixture of
             forecasters against posteriors of fixed policies.
@@ -109,7 +109,7 @@ class Comparison:
         return rows
 
     def recovery_rows(self) -> list[dict[str, Any]]:
-        """Rows after an abrupt change until the loss against the truth stays below 0.05 nats."""
+        """Rows after an abrupt change until the loss against the truth is first below 0.05 nats."""
         found = []
         for (family, size, policy), losses in self.recovery.items():
             step = max(size, _WINDOW)

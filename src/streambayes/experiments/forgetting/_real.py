@@ -28,7 +28,7 @@ class RealCell:
     Attributes:
         stream: The stream, and how it is cut.
         policy: The policy.
-        evidence: ``None`` for policies without a prior for the next batch that could be scored.
+        evidence: ``None`` for policies other than ``Auto`` and the fixed ones.
         test: Of rows that are held out between those of the batch.
         forecast: Of the rows of each batch, before learning it.
     """
