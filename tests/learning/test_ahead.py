@@ -106,9 +106,9 @@ def test_going_on_is_the_same_to_the_last_bit():
 def test_one_program_whatever_the_number(monkeypatch):
     model = sb.models.Gaussian(["seen", "nowhere else"])
     learner = sb.StreamLearner(model, sb.HPP())
-    traced, learned = [], learner._stepper._learned
+    traced, learned = [], learner._stepper.learned
     monkeypatch.setattr(
-        learner._stepper, "_learned", lambda *args: traced.append(1) or learned(*args)
+        learner._stepper, "learned", lambda *args: traced.append(1) or learned(*args)
     )
     rng = np.random.default_rng(0)
     counts = []
