@@ -72,7 +72,7 @@ def test_no_policy_in_hindsight_is_far_ahead_of_auto(family):
 
 
 def test_memory_finds_the_blocks_that_drift():
-    for ranking in rank_partial(seeds=(5, 6), policies=[sb.Auto()]):
+    for ranking in rank_partial([sb.Auto()], seeds=(5, 6)):
         assert ranking.auc >= 0.95, ranking
         assert ranking.alarms < 20.0
 

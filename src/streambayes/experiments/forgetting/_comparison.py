@@ -9,6 +9,7 @@ import numpy as np
 from streambayes.experiments._contest import Advance
 from streambayes.experiments.forgetting._lanes import Lanes, follow, release
 from streambayes.experiments.forgetting._policies import FIXED, compared, fixed
+from streambayes.experiments.forgetting._regret import regrets
 from streambayes.experiments.forgetting._streams import (
     FAMILIES,
     KINDS,
@@ -66,12 +67,10 @@ class Comparison:
         cells: One for each policy, kind, family and batch size.
         recovery: After abrupt changes, by family, batch size and policy: mean loss against the truth in nats
             a row, for every window of 50 rows or every batch since.
-        seeds: The seeds.
     """
 
     cells: tuple[Cell, ...]
     recovery: Mapping[tuple[str, int, str], np.ndarray]
-    seeds: tuple[int, ...]
 
     def policies(self) -> list[str]:
         """In the order of the tables."""
@@ -167,7 +166,7 @@ def compare_generated(
             release()
     if advance is not None:
         advance("done", total, total)
-    return Comparison(tuple(cells), recovery, tuple(seeds))
+    return Comparison(tuple(cells), recovery)
 
 
 def _programs(size: int) -> Iterator[tuple[list[str], list[Any]]]:
@@ -190,33 +189,27 @@ def _followed(family: str, policies: list[Any], rows: Sequence[Rows], size: int)
 def _cells(
     lanes: Mapping[str, Lanes], family: str, kinds: Sequence[str], size: int
 ) -> Iterator[Cell]:
-    held = [lanes[name] for name in fixed(size)]
-    parts = {"bound": "bound", "test": "test", "forecast": "posterior"}
-    best = {
-        part: np.max([getattr(one, other).sum(-1) for one in held], axis=0)
-        for part, other in parts.items()
-    }
-    shown = [*FIXED, *(name for name in lanes if name not in fixed(size))]
-    half = held[0].bound.shape[-1] // 2
-    for name in shown:
-        one = lanes[name]
-        regret = {
-            part: (best[part] - getattr(one, part).sum(-1)).reshape(len(kinds), -1).mean(1)
-            * 1000.0
-            / NUM_ROWS
-            for part in best
-        }
-        retained = one.retained[:, half:].mean(-1).reshape(len(kinds), -1).mean(1)
-        scored = name in FIXED or name.startswith("Auto")
+    held = {name: lanes[name] for name in fixed(size)}
+    others = {name: one for name, one in lanes.items() if name not in held}
+
+    def by_kind(of_streams: np.ndarray) -> np.ndarray:
+        means: np.ndarray = of_streams.reshape(len(kinds), -1).mean(1)
+        return means
+
+    for name, one, regret in regrets(held, others, NUM_ROWS, NUM_ROWS):
+        half = one.retained.shape[-1] // 2
+        retained = by_kind(one.retained[:, half:].mean(-1))
+        evidence = None if regret.evidence is None else by_kind(regret.evidence)
+        test, forecast = by_kind(regret.test), by_kind(regret.forecast)
         for place, kind in enumerate(kinds):
             yield Cell(
                 family=family,
                 kind=kind,
                 batch_size=size,
                 policy=name,
-                evidence=float(regret["bound"][place]) if scored else None,
-                test=float(regret["test"][place]),
-                forecast=float(regret["forecast"][place]),
+                evidence=None if evidence is None else float(evidence[place]),
+                test=float(test[place]),
+                forecast=float(forecast[place]),
                 retained=float(retained[place]),
             )
 

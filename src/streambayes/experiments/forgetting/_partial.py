@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from streambayes.experiments.forgetting._streams import KINDS, NUM_ROWS
-from streambayes.forgetting import MHPP, AbstractForgetting, Auto
+from streambayes.forgetting import AbstractForgetting
 from streambayes.learning import StreamLearner, run
 from streambayes.models import Gaussian
 
@@ -41,17 +41,17 @@ class Ranking:
 
 
 def rank_partial(
+    policies: Sequence[AbstractForgetting[Any, Any]],
     *,
     seeds: Sequence[int],
-    policies: Sequence[AbstractForgetting[Any, Any]] = (Auto(), MHPP()),
     kinds: Sequence[str] = ("abrupt", "gradual", "walk"),
     batch_size: int = 100,
 ) -> list[Ranking]:
     """Learn ten Gaussian columns, three of which drift, and rank them.
 
     Args:
-        seeds: Streams of each kind.
         policies: Policies with a memory for each block.
+        seeds: Streams of each kind.
         kinds: How three of the columns drift.
         batch_size: Rows of a batch.
     """

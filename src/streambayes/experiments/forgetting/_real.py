@@ -10,7 +10,8 @@ import numpy as np
 from streambayes.datasets import electricity, lending_club, minneapolis_stops
 from streambayes.experiments._contest import Advance
 from streambayes.experiments.forgetting._lanes import Lanes, follow, release
-from streambayes.experiments.forgetting._policies import FIXED, compared, fixed
+from streambayes.experiments.forgetting._policies import compared, fixed
+from streambayes.experiments.forgetting._regret import regrets
 from streambayes.forgetting import AbstractForgetting, Auto
 from streambayes.learning import StreamLearner
 from streambayes.models import AbstractModel, Gaussian, LinearRegression
@@ -127,26 +128,16 @@ def _compared(title: str, stream: _Stream, size: int) -> list[RealCell]:
 
     held = fixed(num_learned)
     found = lanes(list(held.values()))
-    best = {part: getattr(found, part).sum(-1).max() for part in ("bound", "test", "posterior")}
     every = {name: Lanes(*(part[k] for part in found)) for k, name in enumerate(held)}
-    shown = [(name, every[name]) for name in FIXED]
     policies = [*compared(learned.shape[2]), Auto(shared=True)]
-    shown += [(policy.name, Lanes(*(part[0] for part in lanes([policy])))) for policy in policies]
-    cells = []
-    for name, one in shown:
-        scored = name in FIXED or name.startswith("Auto")
-        cells.append(
-            RealCell(
-                stream=title,
-                policy=name,
-                evidence=_regret(best["bound"], one.bound, learned) if scored else None,
-                test=_regret(best["test"], one.test, tested),
-                forecast=_regret(best["posterior"], one.forecast, learned),
-            )
+    others = {policy.name: Lanes(*(part[0] for part in lanes([policy]))) for policy in policies}
+    return [
+        RealCell(
+            stream=title,
+            policy=name,
+            evidence=None if regret.evidence is None else float(regret.evidence[0]),
+            test=float(regret.test[0]),
+            forecast=float(regret.forecast[0]),
         )
-    return cells
-
-
-def _regret(best: Any, sums: np.ndarray, rows: np.ndarray) -> float:
-    per_row: float = 1000.0 / rows.shape[2] * float(best - sums.sum())
-    return per_row
+        for name, _, regret in regrets(every, others, learned.shape[2], tested.shape[2])
+    ]

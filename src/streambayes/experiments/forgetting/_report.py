@@ -17,6 +17,7 @@ from streambayes.experiments.forgetting._cost import Cost, measure_costs
 from streambayes.experiments.forgetting._figures import plot_memory, plot_recovery, plot_regret
 from streambayes.experiments.forgetting._partial import Ranking, rank_partial
 from streambayes.experiments.forgetting._real import RealCell, compare_real
+from streambayes.forgetting import MHPP, Auto
 from streambayes.reports._plotting import save_figure
 
 __all__ = ["Found", "compare"]
@@ -78,7 +79,7 @@ def compare(
         figures |= {"memory": plot_memory(generated), "recovery": plot_recovery(generated)}
     for name, figure in figures.items():
         files += save_figure(figure, folder, name)
-    rankings = tuple(rank_partial(seeds=seeds))
+    rankings = tuple(rank_partial([Auto(), MHPP()], seeds=seeds))
     files.append(write_rows(folder / "partial.csv", _rows(rankings)))
     costs = tuple(measure_costs())
     files.append(write_rows(folder / "cost.csv", _rows(costs)))
