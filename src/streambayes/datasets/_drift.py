@@ -113,8 +113,8 @@ class DriftStream:
             return {
                 str(name): float(value)
                 for section, shown in zip(sections, values, strict=True)
-                for (names, _), array in zip(section, shown, strict=True)
-                for name, value in zip(names.flat, np.asarray(array).flat, strict=True)
+                for part, array in zip(section, shown, strict=True)
+                for name, value in zip(part.names.flat, np.asarray(array).flat, strict=True)
             }
 
     def _place(self, number: int) -> int:

@@ -145,7 +145,7 @@ class LearnerState:
             sections = self.model.marginals(self.belief, self.scale)
         rows: list[ParameterSummary] = []
         for section, tables in zip(sections, found, strict=True):
-            names = np.stack([each.ravel() for each, _ in section], -1)
+            names = np.stack([part.names.ravel() for part in section], -1)
             numbers = np.stack([np.asarray(table) for table in tables], -1)  # (4, size, parts)
             rows.extend(
                 ParameterSummary(str(names[place]), *(float(x) for x in numbers[:, *place]))
@@ -221,7 +221,7 @@ def _summariser(model: AbstractModel[Any, Any]) -> Any:
 
     def summarise(belief: AbstractBelief, scale: Scale, tails: Any) -> list[Any]:
         return [
-            [table(marginal, tails) for _, marginal in section]
+            [table(part.marginal, tails) for part in section]
             for section in model.marginals(belief, scale)
         ]
 

@@ -3,7 +3,7 @@
 from streambayes._core.batch import Batch
 from streambayes._core.column import Column
 from streambayes._core.scale import Scale
-from streambayes.models._base import AbstractModel, Section
+from streambayes.models._base import AbstractModel, Parameters, Section
 from streambayes.models._beta_binomial import BetaBinomial
 from streambayes.models._categorical import Categorical
 from streambayes.models._conjugate import AbstractConjugate
@@ -30,6 +30,7 @@ __all__ = [
     "MultivariateGaussian",
     "NaiveBayes",
     "Network",
+    "Parameters",
     "Poisson",
     "Scale",
     "Section",

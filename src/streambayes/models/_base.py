@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, NamedTuple, Self, TypeVar, final
 
 import jax
 import numpy as np
@@ -13,11 +13,34 @@ from streambayes._core.column import Column
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks
 
-__all__ = ["AbstractModel", "Section"]
+__all__ = ["AbstractModel", "Parameters", "Section"]
 
 Local = TypeVar("Local")
 Summary = TypeVar("Summary")
-Section = tuple[tuple[np.ndarray, AbstractMarginal], ...]
+
+
+class Parameters(NamedTuple):
+    """An array of parameters as people see them.
+
+    Attributes:
+        names: Readable names.
+        marginal: What is believed of them, in the same shape.
+        blocks: For each, the readable name of the block that it belongs to.
+    """
+
+    names: np.ndarray
+    marginal: AbstractMarginal
+    blocks: np.ndarray
+
+    @classmethod
+    def of(cls, names: np.ndarray, marginal: AbstractMarginal, labels: np.ndarray) -> Self:
+        """Parameters of blocks with these labels; the last axes of the names may be within a block."""
+        within = (1,) * (names.ndim - labels.ndim)
+        blocks = np.broadcast_to(labels.reshape(labels.shape + within), names.shape)
+        return cls(names, marginal, blocks)
+
+
+Section = tuple[Parameters, ...]
 
 
 class AbstractModel(abc.ABC, Generic[Local, Summary]):
@@ -161,7 +184,7 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
 
     @abc.abstractmethod
     def marginals(self, belief: AbstractBelief, scale: Scale) -> list[Section]:
-        """Sections of parameters: arrays of readable names and, in the same shape, of marginals.
+        """Sections of parameters.
 
         The arrays of a section have one shape and are shown side by side. The belief is in internal
         units, the marginals are in the user's.

@@ -19,7 +19,7 @@ from streambayes.families import (
     Beta,
     BetaMarginal,
 )
-from streambayes.models._base import Section
+from streambayes.models._base import Parameters, Section
 from streambayes.models._conjugate import AbstractConjugate
 
 __all__ = ["BetaBinomial"]
@@ -128,7 +128,8 @@ class BetaBinomial(AbstractConjugate[BinomialSums]):
     def marginals(self, belief: AbstractBelief, scale: Scale) -> list[Section]:
         del scale
         name = np.array(f"probability of {self.column}", dtype=object)
-        return [((name, belief.marginal(self.column, BetaMarginal)),)]
+        marginal = belief.marginal(self.column, BetaMarginal)
+        return [(Parameters.of(name, marginal, self.labels()[self.column]),)]
 
     def _counts(self, batch: Batch) -> tuple[Array, Array]:
         successes = batch.column(self.column)

@@ -11,6 +11,8 @@ import numpy as np
 from streambayes._core.batch import Batch
 from streambayes._core.column import BINARY, CATEGORY, CONTINUOUS, Column
 from streambayes._core.precision import float64_scope, in_float64
+from streambayes._core.scale import Scale
+from streambayes.families import Blocks, Point
 from streambayes.forgetting import HPP, SVB
 from streambayes.learning import LearnerState, StreamLearner
 from streambayes.learning._intake import pad, read_rows
@@ -55,6 +57,14 @@ def _check_description(model: Model) -> None:
             broken(f"the prior of {name!r} is proper")
     names = [label for entry in labels.values() for label in entry.ravel()]
     agree("labels are distinct", len(set(names)), len(names))
+    with float64_scope():
+        belief = Point(Blocks.of_prior(prior))
+        sections = model.marginals(belief, Scale.identity(model.columns, free=False))
+    shown = [part for section in sections for part in section]
+    for part in shown:
+        agree("parameters have names and blocks alike", part.names.shape, part.blocks.shape)
+    homes = {label for part in shown for label in part.blocks.flat}
+    agree("every block has parameters, and parameters have a block", homes, set(names))
     updated = sorted(name for group in model.update_order for name in group)
     agree("a sweep updates every entry of blocks once", updated, sorted(prior))
     if hash(model) != hash(model) or model != model:  # noqa: PLR0124  # equality may be broken

@@ -350,7 +350,7 @@ class TestNames:
         with float64_scope():
             prior = Point(Blocks.of_prior(net.prior()))
             sections = net.marginals(prior, net.scale_from_data(free=False))
-        names = [str(name) for section in sections for part, _ in section for name in part.flat]
+        names = [str(name) for section in sections for part in section for name in part.names.flat]
         assert len(set(names)) == len(names)
         for name in (
             "probability of day=Tue",

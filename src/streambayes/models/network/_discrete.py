@@ -89,9 +89,7 @@ class DiscreteFactor(AbstractTotals):
     def marginals(self, belief: AbstractBelief, units: Units) -> list[Section]:
         del units
         if self._binary:
-            return [
-                ((self.text("probability of {}=1"), belief.marginal(self.entry, BetaMarginal)),)
-            ]
+            return [(self.parameters(self.text("probability of {}=1"), belief, BetaMarginal),)]
 
         def each(
             dirichlet: Dirichlet,
@@ -100,7 +98,7 @@ class DiscreteFactor(AbstractTotals):
             return BetaMarginal(Beta(alpha=alpha, beta=sum_of_others(alpha)))
 
         names = [self.text(f"probability of {{}}={value}") for value in self._values]
-        return [((np.stack(names, -1), belief.marginal(self.entry, each)),)]
+        return [(self.parameters(np.stack(names, -1), belief, each),)]
 
     def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
         return [(parameters[self.entry],)]

@@ -20,8 +20,9 @@ from streambayes._core.pytree import pytree
 from streambayes.families import (
     AbstractBelief,
     AbstractFamily,
+    AbstractMarginal,
 )
-from streambayes.models._base import Section
+from streambayes.models._base import Parameters, Section
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable
 
@@ -197,6 +198,13 @@ class AbstractFactor(abc.ABC):
             return linalg.row_products(rows, jnp.ones((1, rows.shape[-1])))[:, 0]
         total = linalg.row_products(weights, rows)
         return total.reshape(*self.configurations, len(rows))
+
+    @final
+    def parameters(
+        self, names: np.ndarray, belief: AbstractBelief, of: Callable[[Any], AbstractMarginal]
+    ) -> Parameters:
+        """Parameters of the blocks of its own entry."""
+        return Parameters.of(names, belief.marginal(self.entry, of), self.labels()[self.entry])
 
     @final
     def text_per_name(self, pattern: str) -> np.ndarray:

@@ -116,8 +116,8 @@ class NormalFactor(AbstractTotals):
 
         return [
             (
-                (self.text("mean of {}"), belief.marginal(self.entry, mean)),
-                (self.text("standard deviation of {}"), belief.marginal(self.entry, spread)),
+                self.parameters(self.text("mean of {}"), belief, mean),
+                self.parameters(self.text("standard deviation of {}"), belief, spread),
             )
         ]
 

@@ -123,7 +123,7 @@ class PoissonFactor(AbstractRate):
 
     def marginals(self, belief: AbstractBelief, units: Units) -> list[Section]:
         del units
-        return [((self.text("rate of {}"), belief.marginal(self.entry, GammaMarginal)),)]
+        return [(self.parameters(self.text("rate of {}"), belief, GammaMarginal),)]
 
 
 @final
@@ -160,4 +160,4 @@ class ExponentialFactor(AbstractRate):
         def rate(family: Gamma) -> AbstractMarginal:
             return GammaMarginal(Gamma(family.shape_minus_one, family.negative_rate * factor))
 
-        return [((self.text("rate of {}"), belief.marginal(self.entry, rate)),)]
+        return [(self.parameters(self.text("rate of {}"), belief, rate),)]

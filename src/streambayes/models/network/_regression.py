@@ -30,7 +30,7 @@ from streambayes.families import (
     SpreadMarginal,
     StudentMarginal,
 )
-from streambayes.models._base import Section
+from streambayes.models._base import Parameters, Section
 from streambayes.models.network._factor import AbstractFactor, Moments, Units, select
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable
@@ -160,9 +160,12 @@ class AbstractRegression(AbstractFactor):
         ]
         _, factor = self.own_units(units)
         noise = self.text("residual standard deviation of {}")
+        *others, last = self.labels().values()  # that of the noise, or of all
+        blocks = np.stack(others, -1) if len(others) > 1 else (others or [last])[0]
+        found = self.coefficient_marginals(belief, matrix, offset)
         return [
-            ((np.stack(names, -1), self.coefficient_marginals(belief, matrix, offset)),),
-            ((noise, self.noise_marginal(belief, factor)),),
+            (Parameters.of(np.stack(names, -1), found, blocks),),
+            (Parameters.of(noise, self.noise_marginal(belief, factor), last),),
         ]
 
     @final

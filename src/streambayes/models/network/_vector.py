@@ -193,8 +193,8 @@ class VectorFactor(AbstractFactor):
         spreads = self.text_per_name("standard deviation of {}")
         return [
             (
-                (self.text_per_name("mean of {}"), belief.marginal(self.entry, mean)),
-                (spreads, belief.marginal(self.entry, spread)),
+                self.parameters(self.text_per_name("mean of {}"), belief, mean),
+                self.parameters(spreads, belief, spread),
             )
         ]
 
