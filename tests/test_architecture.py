@@ -14,6 +14,7 @@ RANKS = {
     "models": 2,
     "forgetting": 2,
     "learning": 3,
+    "drift": 4,
     "metrics": 4,
     "testing": 4,
     "sources": 5,

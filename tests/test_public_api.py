@@ -11,6 +11,7 @@ PACKAGES = [
     "streambayes.models",
     "streambayes.forgetting",
     "streambayes.learning",
+    "streambayes.drift",
     "streambayes.metrics",
     "streambayes.sources",
     "streambayes.checkpoint",

@@ -6,6 +6,7 @@ from streambayes._core.outcome import Outcome
 from streambayes._core.program import compile_cache
 from streambayes._core.pytree import definition, number, pytree
 from streambayes.checkpoint import load, save
+from streambayes.drift import Drift, DriftEvent, DriftMonitor, find_drift
 from streambayes.families import (
     Beta,
     Dirichlet,
@@ -55,6 +56,9 @@ __all__ = [
     "Classification",
     "Comparison",
     "Dirichlet",
+    "Drift",
+    "DriftEvent",
+    "DriftMonitor",
     "Fading",
     "Forecast",
     "Gamma",
@@ -86,6 +90,7 @@ __all__ = [
     "datasets",
     "definition",
     "families",
+    "find_drift",
     "forgetting",
     "gpu_kernel",
     "load",

@@ -58,8 +58,9 @@ def show(console: Console, found: Found) -> None:
         "which Auto's test score is better.",
         highlight=False,
     )
-    console.print("\n[bold]Rows retained[/bold] where nothing changes, by batch size")
-    console.print(_memory(found))
+    if found.generated.of(kind="stationary"):
+        console.print("\n[bold]Rows retained[/bold] where nothing changes, by batch size")
+        console.print(_memory(found))
     console.print("\n[bold]Which of ten columns drift[/bold], three of them")
     console.print(_plain(found.rankings))
     console.print("\n[bold]Cost of a step[/bold]")

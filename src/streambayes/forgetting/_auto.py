@@ -236,11 +236,9 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
     ) -> Array:
         r"""$\sum_m s_m \cdot \bar E_m - \ln Z_m$: what the structured posterior costs, at its optimum."""
         assert isinstance(belief, Bank)
-        # the newborn restart comes from the prior: nothing large that the message could drown in
-        message = _slots(belief.members, _NEWBORN), anchor.prior
         spent = {
-            name: (after - message[1].params[name]).dot(expectations[name])
-            for name, after in message[0].params.items()
+            name: message.dot(expectations[name])
+            for name, message in self.message(anchor, belief).params.items()
         }
         log_evidence = {
             name: jax.nn.logsumexp(joint, axis=0) for name, joint in belief.log_weights.items()
@@ -248,6 +246,11 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         if self.shared:
             return total(spent) - next(iter(log_evidence.values())).ravel()[0]
         return total(spent) - total(log_evidence)
+
+    def message(self, anchor: AutoAnchor, belief: AbstractBelief) -> Blocks:
+        assert isinstance(belief, Bank)
+        # the newborn restart comes from the prior: nothing large that the message could drown in
+        return _slots(belief.members, _NEWBORN) + anchor.prior.scaled(-1.0)
 
     def refine(self, anchor: AutoAnchor, weighed: Array) -> AutoAnchor:
         del weighed

@@ -53,6 +53,7 @@ class Report:
         rho: Expected share of the past that was kept: a scalar for the whole model, an array per
             entry of blocks, or ``None`` for policies without one.
         omega: Natural parameter of the posterior over rho, where rho is learned.
+        rho_sd: Standard deviation of that posterior, likewise.
         log_bf: Log Bayes factor of a change at this batch against none, likewise.
         drifting: Probability that most of the past is no longer used, likewise.
         recalled: Weight of memories of earlier states, likewise.
@@ -61,6 +62,7 @@ class Report:
 
     rho: Any
     omega: Any
+    rho_sd: Any = None
     log_bf: Any = None
     drifting: Any = None
     recalled: Any = None
@@ -139,6 +141,11 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
     def is_proper(self, anchor: Anchor) -> Array:
         """Whether what is kept of the past is a distribution, a scalar."""
 
+    def message(self, anchor: Anchor, belief: AbstractBelief) -> Blocks | None:
+        """What the batch has added to every block, where that can be told from what was kept."""
+        del anchor, belief
+        return None
+
     def candidates(self, memory: Memory, prior: Blocks, clock: Clock) -> dict[str, AbstractBelief]:
         """Beliefs by which the rows of the next batch may be forecast: one for each of ``forecasters``."""
         del prior, clock
@@ -197,6 +204,10 @@ class AbstractTempered(AbstractForgetting[Blocks, Tempered]):
     def update(self, anchor: Tempered, belief: AbstractBelief, messages: Blocks) -> Point:
         tempered = anchor.tempered.only(messages.params)
         return Point(belief.summary().replaced(tempered + messages))
+
+    @final
+    def message(self, anchor: Tempered, belief: AbstractBelief) -> Blocks:
+        return belief.summary() + anchor.tempered.scaled(-1.0)
 
     @final
     def is_proper(self, anchor: Tempered) -> Array:

@@ -114,7 +114,10 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
         self, anchor: HierarchicalAnchor, belief: AbstractBelief, clock: Clock
     ) -> tuple[Blocks, Report]:
         del clock
-        return belief.summary(), Report(rho=anchor.rho, omega=anchor.omega)
+        spread = jax.tree.map(
+            lambda slope: jnp.sqrt(self.rho_prior.with_slope(slope).variance()), anchor.omega
+        )
+        return belief.summary(), Report(rho=anchor.rho, omega=anchor.omega, rho_sd=spread)
 
     def _setting(self) -> str:
         """What distinguishes it from the default in a table."""

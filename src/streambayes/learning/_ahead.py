@@ -10,6 +10,7 @@ from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope
 from streambayes.learning._intake import Kind, StreamBatch, pad_several, read_rows
 from streambayes.learning._learner import StepError, StreamLearner, elapsed_until, replaced
+from streambayes.learning._notes import Notes, noter
 from streambayes.learning._state import LearnerState, StepInfo
 
 __all__ = ["Ahead", "Done", "can_go_ahead"]
@@ -25,11 +26,13 @@ class Done(NamedTuple):
         mark: What it was given with.
         info: What its step did, or the error that it failed with.
         seconds: Its share of the time that the batches which ran with it took.
+        notes: What it did to the parameters, if that is wanted.
     """
 
     mark: Any
     info: StepInfo | StepError
     seconds: float
+    notes: Notes | None = None
 
 
 class _Waiting(NamedTuple):
@@ -46,6 +49,7 @@ class _Running(NamedTuple):
     waiting: list[_Waiting]
     since: float
     facts: Any
+    notes: Any
     count: Any
 
 
@@ -59,10 +63,12 @@ class Ahead:
     Args:
         learner: The learner.
         state: A state with which it ``can_go_ahead``.
+        with_notes: Whether to note what became of the parameters.
     """
 
-    def __init__(self, learner: StreamLearner, state: LearnerState) -> None:
+    def __init__(self, learner: StreamLearner, state: LearnerState, *, with_notes: bool) -> None:
         learner._check_state(state)
+        self._noter = noter(learner.model) if with_notes else None
         self._learner = learner
         self._state = state
         self._kind: Kind | None = None
@@ -113,17 +119,17 @@ class Ahead:
         elapsed = np.zeros(_capacity(kind))
         elapsed[: len(waiting)] = [each.elapsed for each in waiting]
         with float64_scope():
-            memory, rows_seen, facts, count = learner._stepper.learn_several(
+            memory, rows_seen, facts, notes, count = learner._stepper.learn_several(
                 learner._settings,
                 state.memory,
                 state.belief,
                 state.prior,
-                state.scale.shift,
-                state.scale.factor,
+                state.scale,
                 pad_several([each.rows for each in waiting], kind, len(elapsed)),
                 state.rows_seen,
                 elapsed,
                 np.int64(len(waiting)),
+                with_notes=self._noter is not None,
             )
             belief = learner.forgetting.belief(memory)
         self._state = replaced(
@@ -133,7 +139,7 @@ class Ahead:
             rows_seen=rows_seen,
             num_batches=state.num_batches + len(waiting),
         )
-        self._running = _Running(waiting, clock.perf_counter(), facts, count)
+        self._running = _Running(waiting, clock.perf_counter(), facts, notes, count)
         yield from self._report_of(before)
 
     def _report(self) -> Iterator[Done]:
@@ -147,15 +153,19 @@ class Ahead:
             return
         learner = self._learner
         found, count = np.asarray(running.facts), int(running.count)
+        notes = np.asarray(running.notes)
         seconds = (clock.perf_counter() - running.since) / count
-        for each, flat in zip(running.waiting[:count], found[:count], strict=True):
+        for number, each in enumerate(running.waiting[:count]):
+            flat = found[number]
             facts = learner._stepper.read_facts(flat)
             outcome = Outcome(int(facts.outcome))
             if outcome.failed:
                 self._waiting, self._running = [], None
                 yield Done(each.mark, StepError(outcome), seconds)
                 return
-            yield Done(each.mark, learner._info(facts, each.rows.shape[1], outcome), seconds)
+            info = learner._info(facts, each.rows.shape[1], outcome)
+            noted = None if self._noter is None else self._noter.read(notes[number])
+            yield Done(each.mark, info, seconds, noted)
 
 
 def can_go_ahead(learner: StreamLearner, state: LearnerState) -> bool:

@@ -14,8 +14,10 @@ from jax import Array
 from streambayes._core.batch import Batch
 from streambayes._core.outcome import Outcome
 from streambayes._core.program import Program
+from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, AbstractMarginal, Blocks
 from streambayes.forgetting import AbstractForgetting, Clock, Report
+from streambayes.learning._notes import noter
 from streambayes.learning._rows import cut_batch, init_local, map_rows, pass_rows, sum_rows
 from streambayes.learning._sweep import Ascender, Ascent, ascend
 from streambayes.models import AbstractModel
@@ -40,6 +42,7 @@ class Facts(NamedTuple):
     """What a person wants to see of a step."""
 
     report: Report
+    log_restart: dict[str, Array] | None
     retained: dict[str, Array]
     bound: Array
     fall: Array
@@ -181,7 +184,7 @@ class Stepper:
         self._kind = kind
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
         self.learn = Program(self._learn)
-        self.learn_several = Program(self._learn_several)
+        self.learn_several = Program(self._learn_several, static_argnames=("with_notes",))
         self.learn_many = Program(jax.vmap(self._learn, in_axes=(None, *(0,) * 8)))
         self.forecast = Program(self.forecast_rows)
         self.pass_piece = Program(self._pass_piece)
@@ -218,19 +221,24 @@ class Stepper:
         memory: Any,
         belief: AbstractBelief,
         prior: Blocks,
-        shift: Array,
-        factor: Array,
+        scale: Scale,
         batches: Batch,
         rows_seen: Array,
         elapsed: Array,
         count: Array,
-    ) -> tuple[Any, Array, Array, Array]:
+        with_notes: bool,
+    ) -> tuple[Any, Array, Array, Array, Array]:
         """So many of the batches, up to the first that fails.
 
-        Returns the memory before it or after the last, the rows seen then, the facts, and how many batches
-        they are of: one more than were learned if one has failed. The program is the same for every count.
+        Returns the memory before it or after the last, the rows seen then, the facts, notes if they are wanted, and
+        how many batches they are of: one more than were learned if one has failed. The program is the same for
+        every count.
         """
         policy = self.policy_of(settings)
+        shift, factor = scale.shift, scale.factor
+
+        def noted(before: AbstractBelief, after: AbstractBelief) -> Array:
+            return noter(self.model).noted(before, after, scale) if with_notes else jnp.zeros(0)
 
         def learned(number: Array, memory: Any, belief: AbstractBelief, rows_seen: Array) -> Any:
             batch = jax.tree.map(lambda leaf: leaf[number], batches)
@@ -242,7 +250,7 @@ class Stepper:
             return (at[0] < count) & ~at[-1]
 
         def body(at: tuple[Any, ...]) -> tuple[Any, ...]:
-            number, held, belief, seen, found, _ = at
+            number, held, belief, seen, found, notes, _ = at
             memory, facts = learned(number, held, belief, seen)
             failed = jnp.stack([facts.outcome == bad for bad in Outcome if bad.failed]).any()
             memory, after, seen = jax.tree.map(
@@ -256,16 +264,18 @@ class Stepper:
                 after,
                 seen,
                 found.at[number].set(self._flat(facts)),
+                notes.at[number].set(noted(belief, after)),
                 failed,
             )
 
         start = (jnp.zeros((), int), memory, belief, rows_seen)
         flat = jax.eval_shape(lambda: self._flat(learned(*start)[1]))
         found = jnp.zeros((elapsed.shape[0], *flat.shape))
-        number, memory, _, seen, found, _ = jax.lax.while_loop(
-            going, body, (*start, found, jnp.zeros((), bool))
+        notes = jnp.zeros((elapsed.shape[0], *jax.eval_shape(lambda: noted(belief, belief)).shape))
+        number, memory, _, seen, found, notes, _ = jax.lax.while_loop(
+            going, body, (*start, found, notes, jnp.zeros((), bool))
         )
-        return memory, seen, found, number
+        return memory, seen, found, notes, number
 
     def learned(
         self,
@@ -331,7 +341,8 @@ class Stepper:
             max_sweeps=settings.max_sweeps,
             summary=summary,
         )
-        return _closed(policy, anchor, at, settled, clock)
+        held = policy.belief(memory).summary(), prior
+        return _closed(policy, anchor, at, settled, clock, held)
 
     def _learn_minibatches(
         self,
@@ -458,14 +469,18 @@ class Stepper:
     def _finish(
         self,
         settings: Settings,
+        memory: Any,
+        prior: Blocks,
         anchor: Any,
         at: Ascent,
         clock: Clock,
         log_jacobian: Array,
         hides: bool,
     ) -> tuple[Any, Array]:
+        policy = self.policy_of(settings)
         end, settled = self._climb(settings, clock, hides=hides).end(at)
-        memory, facts = _closed(self.policy_of(settings), anchor, end, settled, clock)
+        held = policy.belief(memory).summary(), prior
+        memory, facts = _closed(policy, anchor, end, settled, clock, held)
         return memory, self._flat(facts._replace(bound=facts.bound + log_jacobian))
 
 
@@ -490,9 +505,15 @@ def _tolerance(settings: Settings, clock: Clock) -> Array:
 
 
 def _closed(
-    policy: Policy, anchor: Any, at: Ascent, settled: Array, clock: Clock
+    policy: Policy,
+    anchor: Any,
+    at: Ascent,
+    settled: Array,
+    clock: Clock,
+    held: tuple[Blocks, Blocks],
 ) -> tuple[Any, Facts]:
-    """What a batch leaves behind, and the facts of it."""
+    """What a batch leaves behind, and the facts of it; ``held`` is what was believed before, and the prior."""
+    message = policy.message(at.anchor, at.belief)
     memory, report = policy.close(at.anchor, at.belief, clock)
     posterior = policy.belief(memory).summary()
     outcome = jnp.where(settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
@@ -503,6 +524,7 @@ def _closed(
     outcome = jnp.where(policy.is_proper(anchor), outcome, Outcome.IMPROPER)
     facts = Facts(
         report=report,
+        log_restart=None if message is None else _log_restart(*held, message),
         retained=posterior.counts,
         bound=at.bound,
         fall=at.fall,
@@ -512,6 +534,16 @@ def _closed(
         outcome=outcome,
     )
     return memory, facts
+
+
+def _log_restart(previous: Blocks, prior: Blocks, message: Blocks) -> dict[str, Array]:
+    """Per block, the log Bayes factor of starting over with this batch against going on."""
+
+    def log_evidence(name: str, blocks: Blocks) -> Array:
+        before = blocks.params[name]
+        return (before + message.params[name]).log_normalizer() - before.log_normalizer()
+
+    return {name: log_evidence(name, prior) - log_evidence(name, previous) for name in prior.params}
 
 
 def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> tuple[Any, Any]:

@@ -627,7 +627,11 @@ class StreamLearner:
             fall=float(facts.fall) if self.forgetting.maximises_bound else None,
             rho=self._readable(facts.report.rho),
             omega=self._readable(facts.report.omega),
+            rho_sd=self._readable(facts.report.rho_sd),
             log_bf=self._readable(facts.report.log_bf),
+            log_restart=None
+            if facts.log_restart is None
+            else by_label(self._labels, facts.log_restart),
             drifting=self._readable(facts.report.drifting),
             recalled=self._readable(facts.report.recalled),
             memory=self._readable_memory(facts.report.memory),

@@ -38,7 +38,18 @@ from streambayes.learning._state import LearnerState, StepInfo
 __all__ = ["ManyInfo", "ManyLearner", "ManyStates", "many"]
 
 _OF_LEARNING: dict[str, Any] = dict.fromkeys(
-    ("bound", "fall", "rho", "omega", "log_bf", "drifting", "recalled", "memory")
+    (
+        "bound",
+        "fall",
+        "rho",
+        "omega",
+        "log_bf",
+        "drifting",
+        "recalled",
+        "memory",
+        "log_restart",
+        "rho_sd",
+    )
 )
 """What the info of a batch lacks that could not be learned."""
 _TOGETHER = 1024

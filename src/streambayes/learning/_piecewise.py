@@ -68,6 +68,13 @@ def learn_pieces(
             held, swept, _ = passed(at.belief, held)
             summary = swept.summary
     found: tuple[Any, Any] = stepper.finish(
-        settings, anchor, at, clock, total.log_jacobian, hides=hides
+        settings,
+        state.memory,
+        state.prior,
+        anchor,
+        at,
+        clock,
+        total.log_jacobian,
+        hides=hides,
     )
     return found

@@ -35,6 +35,12 @@ class StepRecord:
         recalled: For ``Auto``, the weight of memories of earlier states, likewise.
         memory: For ``Auto``, the weights of the other memories by how far back they reach: 8, 16, ...,
             131,072 rows, and all of the past; likewise.
+        log_restart: Per block, the log Bayes factor of starting over with this batch against going on from
+            what was believed; ``None`` for policies that do not tell a batch from what they keep.
+        rho_sd: Standard deviation of the posterior over rho, likewise, where rho is learned.
+        moved: Per block, the divergence of what is believed after the batch from what was before, in nats.
+        parameters: Per block, the mean and the standard deviation of each of its parameters, in the user's
+            units, to eight digits.
         retained: Rows of data each block retains.
         test_bound: Held-out log-likelihood after learning, the authors' definition.
         test_predictive: Held-out log-likelihood after learning, the real predictive density.
@@ -73,6 +79,10 @@ class StepRecord:
     recalled: float | dict[str, float] | None = None
     memory: tuple[float, ...] | dict[str, tuple[float, ...]] | None = None
     forecast: float | None = None
+    log_restart: dict[str, float] | None = None
+    rho_sd: float | dict[str, float] | None = None
+    moved: dict[str, float] | None = None
+    parameters: dict[str, dict[str, tuple[float, float]]] | None = None
 
     def to_json(self) -> str:
         """One line of JSON; numbers that are not finite become null."""
@@ -126,12 +136,30 @@ def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
         memory = {label: tuple(weights) for label, weights in memory.items()}
     elif memory is not None:
         memory = tuple(memory)
-    return {**fields, "events": tuple(fields["events"]), "memory": memory}
+    parameters = fields.get("parameters")
+    if parameters is not None:
+        parameters = {
+            block: {name: (_number(mean), _number(sd)) for name, (mean, sd) in of_block.items()}
+            for block, of_block in parameters.items()
+        }
+    return {
+        **fields,
+        "events": tuple(fields["events"]),
+        "memory": memory,
+        "parameters": parameters,
+    }
+
+
+def _number(value: float | None) -> float:
+    """A number that was not finite has become null."""
+    return math.nan if value is None else value
 
 
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return [_finite(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

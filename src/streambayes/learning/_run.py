@@ -3,9 +3,9 @@
 import collections
 import dataclasses
 import time as clock
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -15,10 +15,14 @@ from streambayes.forgetting import AbstractForgetting
 from streambayes.learning._ahead import Ahead, Done, can_go_ahead
 from streambayes.learning._intake import Pieces, StreamBatch, table
 from streambayes.learning._learner import Score, StepError, StreamLearner
+from streambayes.learning._notes import Notes, noter
 from streambayes.learning._progress import Progress
 from streambayes.learning._record import RecordWriter, StepRecord
 from streambayes.learning._state import LearnerState, StepInfo
 from streambayes.models import AbstractModel
+
+if TYPE_CHECKING:
+    from streambayes.drift import Drift
 
 __all__ = ["Comparison", "Run", "Scores", "compare", "run"]
 
@@ -54,12 +58,21 @@ class Run:
         state: Its state after the last batch.
         records: One per step; the most recent ones where they are also written to disk.
         scores: Means over the whole run.
+        folder: Where all records are, if they were written.
     """
 
     learner: StreamLearner
     state: LearnerState = dataclasses.field(repr=False)
     records: tuple[StepRecord, ...] = dataclasses.field(repr=False)
     scores: Scores
+    folder: Path | None = None
+
+    @property
+    def drift(self) -> "Drift":
+        """What has changed, when, and by how much."""
+        from streambayes.drift import find_drift  # a convenience: packages above this one use it
+
+        return find_drift(self.records if self.folder is None else self.folder)
 
     def table(self) -> Table:
         """The steps, one per row; with one rho per block, the lowest and whose it is."""
@@ -147,8 +160,10 @@ def run(
     forecast: bool = False,
     seed: int = 0,
     state: LearnerState | None = None,
+    drift: bool = True,
     progress: bool | None = None,
     record: str | Path | None = None,
+    on_record: Callable[[StepRecord], Any] | None = None,
 ) -> Run:
     """Learn a stream, batch by batch.
 
@@ -167,9 +182,12 @@ def run(
         seed: For the split and for the start.
         state: To go on from, instead of starting with the first batch; counting goes on from its
             batches.
+        drift: Whether to note in the records how far each block has moved and where its parameters are, which
+            ``Run.drift`` and reports need.
         progress: Whether to show progress; by default if standard error is a terminal.
         record: Folder to write a record of every step to, as it happens; only the most recent ones
             then stay in memory.
+        on_record: Called with every record, such as a ``DriftMonitor``.
     """
     return _drive(
         {"": learner},
@@ -181,8 +199,10 @@ def run(
         forecast=forecast,
         seed=seed,
         states={} if state is None else {"": state},
+        drift=drift,
         progress=progress,
         record=record,
+        on_record=on_record,
     )[""]
 
 
@@ -197,6 +217,7 @@ def compare(
     prequential: bool = True,
     forecast: bool = False,
     seed: int = 0,
+    drift: bool = True,
     progress: bool | None = None,
     **settings: Any,
 ) -> Comparison:
@@ -213,6 +234,7 @@ def compare(
         prequential: Whether to score each batch before learning from it.
         forecast: Whether to forecast each batch row by row, too, as ``StreamLearner.forecast`` does.
         seed: For the split and for the start.
+        drift: Whether to note in the records how far each block has moved and where its parameters are.
         progress: Whether to show progress; by default if standard error is a terminal.
         **settings: Passed on to every ``StreamLearner``: ``prior``, ``scale``, ``start``, ...
     """
@@ -239,8 +261,10 @@ def compare(
             forecast=forecast,
             seed=seed,
             states={},
+            drift=drift,
             progress=progress,
             record=None,
+            on_record=None,
         )
     )
 
@@ -256,8 +280,10 @@ def _drive(
     forecast: bool,
     seed: int,
     states: Mapping[str, LearnerState],
+    drift: bool,
     progress: bool | None,
     record: str | Path | None,
+    on_record: Callable[[StepRecord], Any] | None,
 ) -> dict[str, Run]:
     _check_stream(batches, test_fraction, group, held_out)
     total = len(batches) if isinstance(batches, Sized) else None
@@ -274,7 +300,9 @@ def _drive(
             record,
             prequential=prequential,
             forecast=forecast,
+            drift=drift,
             goes_ahead=goes_ahead,
+            on_record=on_record,
         )
         for name, learner in learners.items()
     }
@@ -428,7 +456,9 @@ class _Driver:
         *,
         prequential: bool,
         forecast: bool,
+        drift: bool,
         goes_ahead: bool,
+        on_record: Callable[[StepRecord], Any] | None,
     ) -> None:
         self._learner = learner
         self._state = state
@@ -436,6 +466,7 @@ class _Driver:
         self._prequential = prequential
         self._forecast = forecast
         self._seed = seed
+        self._folder = None if record is None else Path(record)
         self._writer = None if record is None else RecordWriter(record, append=state is not None)
         kept = None if record is None else _KEPT
         self._records: collections.deque[StepRecord] = collections.deque(maxlen=kept)
@@ -445,6 +476,8 @@ class _Driver:
         self._has_past = state is not None and bool(state.num_batches > 0)
         self._goes_ahead = goes_ahead
         self._ahead: Ahead | None = None
+        self._drift = drift
+        self._on_record = on_record
 
     def take(
         self, index: int, batch: StreamBatch | Pieces, train: Any, test: dict[str, Any] | None
@@ -466,7 +499,7 @@ class _Driver:
                 if not can_go_ahead(self._learner, state) or not _has_rows(batch):
                     yield self._step(index, batch, train, test)
                     return
-                self._ahead = Ahead(self._learner, state)
+                self._ahead = Ahead(self._learner, state, with_notes=self._drift)
             for done in self._ahead.take((index, batch), batch):
                 yield self._learned_ahead(done)
         except (ValueError, TypeError) as error:
@@ -491,7 +524,7 @@ class _Driver:
             self._ahead = None
             _say_where(done.info, index, batch)
             raise done.info
-        return self._noted(index, batch, done.info, done.seconds)
+        return self._noted(index, batch, done.info, done.seconds, done.notes)
 
     def _step(
         self, index: int, batch: StreamBatch | Pieces, train: Any, test: dict[str, Any] | None
@@ -514,9 +547,12 @@ class _Driver:
             _say_where(error, index, batch)
             raise
         held_out = None if test is None else _score(learner, after, test)
+        notes = None
+        if self._drift and info.outcome != Outcome.EMPTY:
+            notes = noter(learner.model).note(state, after)
         self._go_on_from(after)
         seconds = clock.perf_counter() - started
-        return self._noted(index, batch, info, seconds, before, held_out, mixed)
+        return self._noted(index, batch, info, seconds, notes, before, held_out, mixed)
 
     def _noted(
         self,
@@ -524,6 +560,7 @@ class _Driver:
         batch: StreamBatch | Pieces,
         info: StepInfo,
         seconds: float,
+        notes: Notes | None,
         before: Score | None = None,
         held_out: Score | None = None,
         mixed: np.ndarray | None = None,
@@ -555,6 +592,11 @@ class _Driver:
             recalled=info.recalled if self._has_past else None,
             memory=_rounded(info.memory),
             forecast=None if mixed is None or not len(mixed) else float(mixed.mean()),
+            log_restart=info.log_restart if self._has_past else None,
+            rho_sd=info.rho_sd if self._has_past else None,
+            # in new units there is nothing to compare it with
+            moved=notes.moved if notes and self._has_past and not info.events else None,
+            parameters=notes.parameters if notes else None,
         )
         self._has_past = self._has_past or info.outcome != Outcome.EMPTY
         self._add("test_bound", record.test_bound, record.num_test)
@@ -564,6 +606,8 @@ class _Driver:
         self._records.append(record)
         if self._writer is not None:
             self._writer.write(record)
+        if self._on_record is not None:
+            self._on_record(record)
         return record
 
     def close(self) -> None:
@@ -580,7 +624,9 @@ class _Driver:
             name: total / num_rows if num_rows else None
             for name, (total, num_rows) in self._sums.items()
         }
-        return Run(self._learner, self._state, tuple(self._records), Scores(**means))
+        return Run(
+            self._learner, self._state, tuple(self._records), Scores(**means), self._folder
+        )
 
     def _add(self, name: str, mean: float | None, num_rows: int) -> None:
         if mean is None:

@@ -167,12 +167,15 @@ class StepInfo:
         rho: Expected share of the past that was kept: one number, or one per block by readable name;
             ``None`` for policies without one. The first batch has no past; there it is the prior's.
         omega: Natural parameter of the posterior over rho, likewise.
+        rho_sd: Standard deviation of the posterior over rho, likewise.
         log_bf: For ``Auto``, evidence for a change exactly here: the log Bayes factor of one against none;
             an alarm above 3. One number, or one per block.
         drifting: For ``Auto``, the probability that most of the past is no longer used, likewise.
         recalled: For ``Auto``, the weight of memories of earlier states, likewise.
         memory: For ``Auto``, the weights of the other memories by how far back they reach: 8, 16, ...,
             131,072 rows, and all of the past; likewise.
+        log_restart: Per block, the log Bayes factor of starting over with this batch against going on from
+            what was believed; ``None`` for policies that do not tell a batch from what they keep.
         retained: Rows of data each block retains, by readable name.
         num_sweeps: Sweeps over the batch.
         num_rounds: Rounds of sweeps between which the policy was refined.
@@ -194,6 +197,8 @@ class StepInfo:
     drifting: float | dict[str, float] | None = None
     recalled: float | dict[str, float] | None = None
     memory: tuple[float, ...] | dict[str, tuple[float, ...]] | None = None
+    log_restart: dict[str, float] | None = None
+    rho_sd: float | dict[str, float] | None = None
 
 
 def by_label(labels: Mapping[str, np.ndarray], per_block: Mapping[str, Any]) -> dict[str, float]:

@@ -1,0 +1,136 @@
+"""Drift: the changes of a whole run, as a table and in words."""
+
+import collections
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import final
+
+from streambayes._core.table import Table
+from streambayes.drift._event import DriftEvent
+from streambayes.drift._monitor import DriftMonitor
+from streambayes.learning import StepRecord, read_records
+
+__all__ = ["Drift", "find_drift"]
+
+_TOLD = 20
+_NAMED = 8
+
+
+@final
+@dataclasses.dataclass(frozen=True, repr=False)
+class Drift:
+    """What has changed in a run; prints as sentences, of many events the clearest.
+
+    Attributes:
+        events: The changes, in the order of their first batches.
+        num_batches: Batches that were looked at.
+        num_blocks: Blocks that were looked at in each.
+    """
+
+    events: tuple[DriftEvent, ...]
+    num_batches: int
+    num_blocks: int
+
+    def __iter__(self) -> Iterator[DriftEvent]:
+        return iter(self.events)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        if not self.events:
+            return f"Nothing has changed in {self.num_batches} batches."
+        if len(self.events) <= _TOLD:
+            return "\n".join(event.sentence for event in self.events)
+        counts = collections.Counter(event.block for event in self.events)
+        often = ", ".join(f"{block} {count}" for block, count in counts.most_common(_NAMED))
+        more = ", ..." if len(counts) > _NAMED else ""
+        first = f"{len(self.events)} changes in {self.num_batches} batches: {often}{more}."
+        return "\n".join(
+            [
+                first,
+                f"The {_TOLD} clearest; table() has all:",
+                *(event.sentence for event in self.clearest(_TOLD)),
+            ]
+        )
+
+    def clearest(self, number: int) -> tuple[DriftEvent, ...]:
+        """So many events, those with the largest evidence, in the order of their first batches."""
+        ranked = sorted(range(len(self.events)), key=lambda place: -self._evidence(place))
+        return tuple(self.events[place] for place in sorted(ranked[:number]))
+
+    def _evidence(self, place: int) -> float:
+        event = self.events[place]
+        if event.kind == "new":
+            return math.inf
+        distance = max((abs(change.distance) for change in event.changes), default=0.0)
+        return 0.5 * distance * distance if event.log_restart is None else event.log_restart
+
+    def table(self) -> Table:
+        """The events, one per row, with the parameter that has moved most clearly."""
+        columns = (
+            "batch",
+            "until",
+            "block",
+            "kind",
+            "parameter",
+            "before",
+            "after",
+            "difference (90%)",
+            "E[rho]",
+            "share",
+            "log BF",
+        )
+        rows = []
+        for event in self.events:
+            change = event.changes[0] if event.changes else None
+            rho = None if event.rho is None else f"{event.rho:.2f}"
+            if rho is not None and event.rho_sd is not None:
+                rho += f" ± {event.rho_sd:.2f}"
+            rows.append(
+                {
+                    "batch": event.label,
+                    "until": None if event.last == event.first else event.last_label,
+                    "block": event.block,
+                    "kind": event.kind,
+                    "parameter": None if change is None else change.parameter,
+                    "before": None if change is None else change.before,
+                    "after": None if change is None else change.after,
+                    "difference (90%)": None
+                    if change is None
+                    else f"{change.lower:+.4g} .. {change.upper:+.4g}",
+                    "E[rho]": rho,
+                    "share": None if event.share is None else f"{event.share:.0%}",
+                    "log BF": event.log_restart,
+                }
+            )
+        return Table(columns, tuple(rows))
+
+
+def find_drift(records: Iterable[StepRecord] | str | Path, *, false_alarms: float = 0.01) -> Drift:
+    """What has changed, by the records of a run.
+
+    Args:
+        records: Records of a run, or the folder that they were written to.
+        false_alarms: How many false alarms per batch to allow, all blocks together: 0.01 is one in 100 batches.
+    """
+    monitor = DriftMonitor(false_alarms=false_alarms)
+    num_batches = num_blocks = 0
+    is_told = False
+    for record in read_records(records) if isinstance(records, str | Path) else records:
+        monitor.take(record)
+        num_batches += 1
+        if record.parameters is not None:
+            is_told, num_blocks = True, len(record.parameters)
+    if num_batches and not is_told:
+        message = (
+            "find_drift: these records say nothing of parameters; learn the stream with "
+            "run(..., drift=True)"
+        )
+        raise ValueError(message)
+    return Drift(monitor.events, num_batches, num_blocks)

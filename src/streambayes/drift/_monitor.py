@@ -1,0 +1,320 @@
+"""DriftMonitor: takes the records of a run one by one and says what has changed."""
+
+import collections
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from statistics import NormalDist
+from typing import Any, final
+
+from streambayes.drift._event import Change, DriftEvent, Kind
+from streambayes.learning import StepRecord
+
+__all__ = ["DriftMonitor"]
+
+Parameters = dict[str, tuple[float, float]]
+
+_ALIKE = 3.0
+"""Parameters nearer to each other than so many standard deviations are not told apart."""
+_SHORT = 2
+"""The most batches that an outlier takes, its way back included."""
+_SETTLED = 3
+"""Batches after which a change is over, and after which parameters are known well enough to see them move."""
+_LET_GO = 0.5
+"""A policy that keeps less than this share of the past has let go of it."""
+_NEW = "varies for the first time"
+
+
+@final
+class DriftMonitor:
+    r"""Finds changes in the records of a run, as they come.
+
+    In every batch and for every block it weighs two explanations: that the block goes on as it was believed
+    to be, and that it starts over with this batch. Where nothing changes, their Bayes factor exceeds $c$ in
+    at most one batch in $c$, so with $M$ blocks the threshold $M / a$ gives at most $a$ false alarms per batch.
+    Slow drift is found by how far parameters have come since the last change, in standard deviations of what is known
+    of them, at the same rate.
+
+    An event may be taken back to what it was: that a change was an outlier is known a batch later. It is then
+    reported again, with the same block and first batch.
+
+    Args:
+        false_alarms: How many false alarms per batch to allow, all blocks together: 0.01 is one in 100 batches.
+        level: Probability of the intervals for differences.
+        on_event: Called with every event, when it is found and when more is known of it.
+    """
+
+    def __init__(
+        self,
+        *,
+        false_alarms: float = 0.01,
+        level: float = 0.9,
+        on_event: Callable[[DriftEvent], Any] | None = None,
+    ) -> None:
+        for name, value in (("false_alarms", false_alarms), ("level", level)):
+            if not 0.0 < value < 1.0:
+                message = f"DriftMonitor: {name} must lie in (0, 1), got {value}"
+                raise ValueError(message)
+        self.false_alarms = false_alarms
+        self._reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
+        self._on_event = on_event
+        self._blocks: dict[str, _Block] = collections.defaultdict(_Block)
+        self._events: dict[tuple[str, int], DriftEvent] = {}
+
+    @property
+    def events(self) -> tuple[DriftEvent, ...]:
+        """All events so far, in the order of their first batches."""
+        return tuple(sorted(self._events.values(), key=lambda event: (event.first, event.block)))
+
+    def __call__(self, record: StepRecord) -> None:
+        """The same as ``take``: a monitor can be given as ``on_record``."""
+        self.take(record)
+
+    def take(self, record: StepRecord) -> list[DriftEvent]:
+        """The next record of a run.
+
+        Returns events that are new, and earlier ones of which more is known.
+        """
+        found = [*self._new_columns(record)]
+        if record.parameters is not None and record.num_rows:
+            found += self._changed_blocks(record, record.parameters)
+        for event in found:
+            self._events[event.block, event.first] = event
+            if self._on_event is not None:
+                self._on_event(event)
+        return found
+
+    def _new_columns(self, record: StepRecord) -> Iterable[DriftEvent]:
+        for text in record.events:
+            if _NEW in text:
+                note = text.split(":")[0]
+                yield DriftEvent(
+                    block=note.removeprefix("column ").removesuffix(_NEW).strip().strip("'\""),
+                    kind="new",
+                    first=record.index,
+                    last=record.index,
+                    label=record.label,
+                    last_label=record.label,
+                    note=note,
+                )
+
+    def _changed_blocks(
+        self, record: StepRecord, parameters: dict[str, Parameters]
+    ) -> Iterable[DriftEvent]:
+        least = math.log(len(parameters) / self.false_alarms)
+        num_parameters = sum(map(len, parameters.values()))
+        far = NormalDist().inv_cdf(1.0 - 0.5 * self.false_alarms / num_parameters)
+        total = sum(record.moved.values()) if record.moved else 0.0
+        for name, now in parameters.items():
+            block = self._blocks[name]
+            seen = _Seen(record, name, now, total)
+            if block.before is None or (record.events and not seen.is_over(least)):
+                block.start(seen)  # nothing to compare it with, or in other units
+                continue
+            if record.log_restart is None:
+                alarm = _distance(block.before.parameters, now) > far
+            else:
+                alarm = seen.is_over(least)
+            event = block.alarmed(seen) if alarm else block.calm(seen, far)
+            block.before = seen
+            if event is not None:
+                yield self._told(event, name)
+
+    def _told(self, episode: "_Episode", name: str) -> DriftEvent:
+        first, last = episode.seen[0], episode.seen[-1]
+        moved = [seen.moved for seen in episode.seen if seen.moved is not None]
+        shares = [seen.share for seen in episode.seen if seen.share is not None]
+        evidence = [seen.log_restart for seen in episode.seen if seen.log_restart is not None]
+        start = episode.before if episode.is_slow else first
+        at = first if episode.kind == "outlier" else episode.after
+        return DriftEvent(
+            block=name,
+            kind=episode.kind,
+            first=start.index,
+            last=last.index,
+            label=start.label,
+            last_label=last.label,
+            changes=self._changes(episode.before.parameters, at.parameters),
+            log_restart=max(evidence, default=None),
+            rho=first.rho,
+            rho_sd=first.rho_sd,
+            moved=sum(moved) if moved else None,
+            share=max(shares, default=None),
+            like=episode.like,
+        )
+
+    def _changes(self, before: Parameters, after: Parameters) -> tuple[Change, ...]:
+        changes = []
+        for name, (mean, sd) in after.items():
+            old, old_sd = before[name]
+            spread = math.hypot(sd, old_sd)
+            distance = (mean - old) / spread if spread > 0.0 else 0.0
+            reach = self._reach * spread
+            changes.append(
+                Change(name, old, mean, mean - old - reach, mean - old + reach, spread, distance)
+            )
+        changes = [change for change in changes if math.isfinite(change.distance)]
+        changes.sort(key=lambda change: -abs(change.distance))
+        clear = [change for change in changes if abs(change.distance) > _ALIKE]
+        return tuple(clear or changes[:1])
+
+
+class _Seen:
+    """A block in one record."""
+
+    def __init__(self, record: StepRecord, name: str, parameters: Parameters, total: float) -> None:
+        self.index = record.index
+        self.label = record.label
+        self.parameters = parameters
+        self.moved = None if record.moved is None else record.moved.get(name)
+        self.share = self.moved / total if self.moved is not None and total > 0.0 else None
+        self.log_restart = None if record.log_restart is None else record.log_restart.get(name)
+        self.rho = _of(record.rho, name)
+        self.rho_sd = _of(record.rho_sd, name)
+
+    def is_over(self, least: float) -> bool:
+        """Whether the evidence for a change is large enough."""
+        return self.log_restart is not None and self.log_restart > least
+
+
+@dataclasses.dataclass
+class _Episode:
+    """A change that is going on, or over.
+
+    Attributes:
+        before: The block before it.
+        seen: The block in the batches that raised an alarm.
+        after: Where it has come to.
+        is_slow: Whether it was found by the way that parameters have come.
+        like: The last batch of an earlier state that is like where it has come to.
+    """
+
+    before: _Seen
+    seen: list[_Seen]
+    after: _Seen
+    is_slow: bool = False
+    like: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        if self.is_slow:
+            return "gradual"
+        first, last = self.seen[0], self.seen[-1]
+        away = _distance(self.before.parameters, first.parameters)
+        left = _distance(self.before.parameters, self.after.parameters)
+        # on its way back; or one alarm, and a policy that has hardly moved
+        is_back = left < _ALIKE and (last is first or left < 0.5 * away)
+        if is_back and self.after is not first and last.index - first.index < _SHORT:
+            return "outlier"
+        if self.like is not None:
+            return "recurring"
+        return "abrupt" if self._came_at_once() else "gradual"
+
+    def is_over(self, seen: _Seen) -> bool:
+        """Whether what is seen now, another alarm, is another change.
+
+        A policy that has let go of the past has arrived where the data is, unless it now turns back; another
+        one is still on its way there.
+        """
+        last = self.seen[-1]
+        if self.kind == "outlier":
+            return True
+        if last.rho is None or last.rho > _LET_GO:
+            return False
+        turned = dataclasses.replace(self, seen=[*self.seen, seen], after=seen)
+        return turned.kind != "outlier"
+
+    def _came_at_once(self) -> bool:
+        """Whether the first batch that told of it told most."""
+        evidence = [seen.log_restart for seen in self.seen if seen.log_restart is not None]
+        if evidence:
+            return evidence[0] >= 0.5 * max(evidence)
+        at_once = _distance(self.before.parameters, self.seen[0].parameters)
+        return at_once >= 0.5 * _distance(self.before.parameters, self.after.parameters)
+
+
+class _Block:
+    """What is known of a block so far."""
+
+    def __init__(self) -> None:
+        self.before: _Seen | None = None
+        self._since: _Seen | None = None
+        self._age = 0
+        self._episode: _Episode | None = None
+        self._is_open = False
+        self._past: list[_Seen] = []
+
+    def start(self, seen: _Seen) -> None:
+        """From here on."""
+        self.before = seen
+        self._episode, self._is_open, self._age = None, False, 0
+
+    def alarmed(self, seen: _Seen) -> _Episode:
+        """A change, or more of it."""
+        assert self.before is not None
+        if self._episode is None or not self._is_open or self._episode.is_over(seen):
+            self._end()
+            self._episode, self._is_open = _Episode(self.before, [], seen), True
+        self._episode.seen.append(seen)
+        return self._come_to(self._episode, seen)
+
+    def calm(self, seen: _Seen, far: float) -> _Episode | None:
+        """No sudden change: the end of one, a slow one, or nothing to tell."""
+        if self._is_open and self._episode is not None:
+            return self._settle(self._episode, seen)
+        self._age += 1
+        if self._since is None or self._age <= _SETTLED:
+            self._since = seen
+            return None
+        if _distance(self._since.parameters, seen.parameters) <= far:
+            return None
+        last = self._episode
+        if last is not None and last.is_slow and last.after is self._since:
+            last.seen.append(seen)
+            last.after = seen
+        else:
+            self._episode = _Episode(self._since, [seen], seen, is_slow=True)
+        self._since = seen
+        return self._episode
+
+    def _settle(self, episode: _Episode, seen: _Seen) -> _Episode | None:
+        """After a change: where it has come to, while that may still be another one."""
+        kind = episode.kind
+        self._come_to(episode, seen)
+        is_over = seen.index - episode.seen[-1].index >= _SETTLED
+        if is_over:
+            self._end()
+        return episode if is_over or episode.kind != kind else None
+
+    def _end(self) -> None:
+        """A change that was going on is over."""
+        if self._episode is not None and self._is_open and self._episode.kind != "outlier":
+            self._past.append(self._episode.before)
+        self._is_open, self._age = False, 0
+
+    def _come_to(self, episode: _Episode, seen: _Seen) -> _Episode:
+        episode.after = seen
+        alike = [
+            past
+            for past in self._past
+            if _distance(past.parameters, seen.parameters) < _ALIKE
+            and _distance(past.parameters, episode.before.parameters) >= _ALIKE
+        ]
+        episode.like = alike[-1].label if alike else None
+        return episode
+
+
+def _distance(some: Parameters, others: Parameters) -> float:
+    """The largest difference of a parameter, in standard deviations of what is known of it."""
+    farthest = 0.0
+    for name, (mean, sd) in some.items():
+        other, other_sd = others.get(name, (math.nan, math.nan))
+        spread = math.hypot(sd, other_sd)
+        if math.isfinite(mean - other) and 0.0 < spread < math.inf:
+            farthest = max(farthest, abs(mean - other) / spread)
+    return farthest
+
+
+def _of(value: Any, name: str) -> float | None:
+    """What a record says of one block."""
+    return value.get(name) if isinstance(value, dict) else value
