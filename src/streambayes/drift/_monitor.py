@@ -22,6 +22,8 @@ _SETTLED = 3
 """Batches after which a change is over, and after which parameters are known well enough to see them move."""
 _LET_GO = 0.5
 """A policy that keeps less than this share of the past has let go of it."""
+_REMEMBERED = 50
+"""Earlier states of a block that it may come back to."""
 _NEW = "varies for the first time"
 
 
@@ -104,7 +106,7 @@ class DriftMonitor:
         least = math.log(len(parameters) / self.false_alarms)
         num_parameters = sum(map(len, parameters.values()))
         far = NormalDist().inv_cdf(1.0 - 0.5 * self.false_alarms / num_parameters)
-        total = sum(record.moved.values()) if record.moved else 0.0
+        total = sum(filter(_is_finite, (record.moved or {}).values()))
         for name, now in parameters.items():
             block = self._blocks[name]
             seen = _Seen(record, name, now, total)
@@ -121,25 +123,21 @@ class DriftMonitor:
                 yield self._told(event, name)
 
     def _told(self, episode: "_Episode", name: str) -> DriftEvent:
-        first, last = episode.seen[0], episode.seen[-1]
-        moved = [seen.moved for seen in episode.seen if seen.moved is not None]
-        shares = [seen.share for seen in episode.seen if seen.share is not None]
-        evidence = [seen.log_restart for seen in episode.seen if seen.log_restart is not None]
-        start = episode.before if episode.is_slow else first
-        at = first if episode.kind == "outlier" else episode.after
+        start = episode.before if episode.is_slow else episode.first
+        at = episode.first if episode.kind == "outlier" else episode.after
         return DriftEvent(
             block=name,
             kind=episode.kind,
             first=start.index,
-            last=last.index,
+            last=episode.last.index,
             label=start.label,
-            last_label=last.label,
+            last_label=episode.last.label,
             changes=self._changes(episode.before.parameters, at.parameters),
-            log_restart=max(evidence, default=None),
-            rho=first.rho,
-            rho_sd=first.rho_sd,
-            moved=sum(moved) if moved else None,
-            share=max(shares, default=None),
+            log_restart=episode.log_restart,
+            rho=episode.first.rho,
+            rho_sd=episode.first.rho_sd,
+            moved=episode.moved,
+            share=episode.share,
             like=episode.like,
         )
 
@@ -166,9 +164,9 @@ class _Seen:
         self.index = record.index
         self.label = record.label
         self.parameters = parameters
-        self.moved = None if record.moved is None else record.moved.get(name)
+        self.moved = _of(record.moved, name)
         self.share = self.moved / total if self.moved is not None and total > 0.0 else None
-        self.log_restart = None if record.log_restart is None else record.log_restart.get(name)
+        self.log_restart = _of(record.log_restart, name)
         self.rho = _of(record.rho, name)
         self.rho_sd = _of(record.rho_sd, name)
 
@@ -183,23 +181,46 @@ class _Episode:
 
     Attributes:
         before: The block before it.
-        seen: The block in the batches that raised an alarm.
+        first: The block in the first batch that raised an alarm.
+        last: In the last one.
         after: Where it has come to.
         is_slow: Whether it was found by the way that parameters have come.
         like: The last batch of an earlier state that is like where it has come to.
+        log_restart: The largest evidence of a batch.
+        moved: How far the block has moved in the batches that raised an alarm.
+        share: The largest share that it had in the movement of all blocks.
     """
 
     before: _Seen
-    seen: list[_Seen]
+    first: _Seen
+    last: _Seen
     after: _Seen
     is_slow: bool = False
     like: str | None = None
+    log_restart: float | None = None
+    moved: float | None = None
+    share: float | None = None
+
+    @classmethod
+    def begin(cls, before: _Seen, seen: _Seen, *, is_slow: bool = False) -> "_Episode":
+        """With its first alarm."""
+        return cls(
+            before, seen, seen, seen, is_slow, None, seen.log_restart, seen.moved, seen.share
+        )
+
+    def goes_on(self, seen: _Seen) -> None:
+        """With another alarm."""
+        self.last = self.after = seen
+        self.log_restart = _largest(self.log_restart, seen.log_restart)
+        self.share = _largest(self.share, seen.share)
+        if seen.moved is not None:
+            self.moved = seen.moved + (self.moved or 0.0)
 
     @property
     def kind(self) -> Kind:
         if self.is_slow:
             return "gradual"
-        first, last = self.seen[0], self.seen[-1]
+        first, last = self.first, self.last
         away = _distance(self.before.parameters, first.parameters)
         left = _distance(self.before.parameters, self.after.parameters)
         # on its way back; or one alarm, and a policy that has hardly moved
@@ -216,20 +237,17 @@ class _Episode:
         A policy that has let go of the past has arrived where the data is, unless it now turns back; another
         one is still on its way there.
         """
-        last = self.seen[-1]
         if self.kind == "outlier":
             return True
-        if last.rho is None or last.rho > _LET_GO:
+        if self.last.rho is None or self.last.rho > _LET_GO:
             return False
-        turned = dataclasses.replace(self, seen=[*self.seen, seen], after=seen)
-        return turned.kind != "outlier"
+        return dataclasses.replace(self, last=seen, after=seen).kind != "outlier"
 
     def _came_at_once(self) -> bool:
         """Whether the first batch that told of it told most."""
-        evidence = [seen.log_restart for seen in self.seen if seen.log_restart is not None]
-        if evidence:
-            return evidence[0] >= 0.5 * max(evidence)
-        at_once = _distance(self.before.parameters, self.seen[0].parameters)
+        if self.first.log_restart is not None and self.log_restart is not None:
+            return self.first.log_restart >= 0.5 * self.log_restart
+        at_once = _distance(self.before.parameters, self.first.parameters)
         return at_once >= 0.5 * _distance(self.before.parameters, self.after.parameters)
 
 
@@ -242,7 +260,7 @@ class _Block:
         self._age = 0
         self._episode: _Episode | None = None
         self._is_open = False
-        self._past: list[_Seen] = []
+        self._past: collections.deque[_Seen] = collections.deque(maxlen=_REMEMBERED)
 
     def start(self, seen: _Seen) -> None:
         """From here on."""
@@ -254,8 +272,9 @@ class _Block:
         assert self.before is not None
         if self._episode is None or not self._is_open or self._episode.is_over(seen):
             self._end()
-            self._episode, self._is_open = _Episode(self.before, [], seen), True
-        self._episode.seen.append(seen)
+            self._episode, self._is_open = _Episode.begin(self.before, seen), True
+        else:
+            self._episode.goes_on(seen)
         return self._come_to(self._episode, seen)
 
     def calm(self, seen: _Seen, far: float) -> _Episode | None:
@@ -270,10 +289,9 @@ class _Block:
             return None
         last = self._episode
         if last is not None and last.is_slow and last.after is self._since:
-            last.seen.append(seen)
-            last.after = seen
+            last.goes_on(seen)
         else:
-            self._episode = _Episode(self._since, [seen], seen, is_slow=True)
+            self._episode = _Episode.begin(self._since, seen, is_slow=True)
         self._since = seen
         return self._episode
 
@@ -281,7 +299,7 @@ class _Block:
         """After a change: where it has come to, while that may still be another one."""
         kind = episode.kind
         self._come_to(episode, seen)
-        is_over = seen.index - episode.seen[-1].index >= _SETTLED
+        is_over = seen.index - episode.last.index >= _SETTLED
         if is_over:
             self._end()
         return episode if is_over or episode.kind != kind else None
@@ -316,5 +334,14 @@ def _distance(some: Parameters, others: Parameters) -> float:
 
 
 def _of(value: Any, name: str) -> float | None:
-    """What a record says of one block."""
-    return value.get(name) if isinstance(value, dict) else value
+    """What a record says of one block, if it is a number."""
+    found: Any = value.get(name) if isinstance(value, dict) else value
+    return found if _is_finite(found) else None
+
+
+def _is_finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _largest(*values: float | None) -> float | None:
+    return max((value for value in values if value is not None), default=None)

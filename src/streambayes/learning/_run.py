@@ -624,9 +624,7 @@ class _Driver:
             name: total / num_rows if num_rows else None
             for name, (total, num_rows) in self._sums.items()
         }
-        return Run(
-            self._learner, self._state, tuple(self._records), Scores(**means), self._folder
-        )
+        return Run(self._learner, self._state, tuple(self._records), Scores(**means), self._folder)
 
     def _add(self, name: str, mean: float | None, num_rows: int) -> None:
         if mean is None:
