@@ -538,12 +538,15 @@ def _closed(
 
 def _log_restart(previous: Blocks, prior: Blocks, message: Blocks) -> dict[str, Array]:
     """Per block, the log Bayes factor of starting over with this batch against going on."""
+    ends = jax.tree.map(
+        lambda *parts: jnp.stack(parts), prior, prior + message, previous, previous + message
+    )
 
-    def log_evidence(name: str, blocks: Blocks) -> Array:
-        before = blocks.params[name]
-        return (before + message.params[name]).log_normalizer() - before.log_normalizer()
+    def log_normalizers(blocks: Blocks) -> dict[str, Array]:
+        return {name: family.log_normalizer() for name, family in blocks.params.items()}
 
-    return {name: log_evidence(name, prior) - log_evidence(name, previous) for name in prior.params}
+    found = jax.vmap(log_normalizers)(ends)  # one program for the four
+    return {name: (over - start) - (on - past) for name, (start, over, past, on) in found.items()}
 
 
 def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> tuple[Any, Any]:
