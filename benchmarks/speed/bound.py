@@ -119,7 +119,9 @@ def _policies(plan: Plan) -> list[Measurement]:
 
             def once() -> float:
                 took, runs[policy.name] = timed(
-                    lambda: sb.run(learner, stream, state=state, prequential=False, progress=False)
+                    lambda: sb.run(
+                        learner, stream, state=state, prequential=False, drift=False, progress=False
+                    )
                 )
                 return took / num_batches
 

@@ -63,13 +63,15 @@ def _sides(rows: np.ndarray, num_rows: int) -> dict[str, Side]:
 
         def once() -> float:
             took, _ = timed(
-                lambda: sb.run(learner, stream, prequential=prequential, progress=False)
+                lambda: sb.run(
+                    learner, stream, prequential=prequential, drift=False, progress=False
+                )
             )
             return len(rows) / took
 
         def prepare() -> Callable[[], float]:
             few = [batch for batch, _ in zip(stream, range(2), strict=False)]
-            sb.run(learner, few, prequential=prequential, progress=False)
+            sb.run(learner, few, prequential=prequential, drift=False, progress=False)
             return once
 
         return prepare
@@ -104,7 +106,7 @@ def _same(plain: PlainRegression, stream: Any) -> None:
     few = [batch for batch, _ in zip(stream, range(2), strict=False)]
     model = sb.models.LinearRegression("y", list(few[0].columns)[:-1], "conjugate")
     learner = sb.StreamLearner(model, sb.SVB(), scale=False)
-    state = sb.run(learner, few, prequential=False, progress=False).state
+    state = sb.run(learner, few, prequential=False, drift=False, progress=False).state
     found: Any = state.posterior["y"]
     agree("coefficients of plain NumPy", found.location, plain.coefficients)
     agree("noise of plain NumPy", found.precision.mean(), plain.shape / plain.rate)
