@@ -191,6 +191,22 @@ def test_bad_settings_and_records_without_notes_are_refused():
         run.drift  # noqa: B018
 
 
+@pytest.mark.parametrize("policy", ADAPTIVE, ids=lambda policy: policy.name)
+def test_two_slow_changes_are_two_and_begin_where_they_do(policy):
+    rng = np.random.default_rng(2)
+    way = np.concatenate([np.zeros(20), np.linspace(0, 1.2, 20), np.full(30, 1.2)])
+    way = np.concatenate([way, np.linspace(1.2, 2.4, 20), np.full(20, 2.4)])
+    batches = [{"x": rng.normal(level, 1.0, 100), "y": rng.normal(size=100)} for level in way]
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), policy)
+    slow = [
+        event for event in sb.run(learner, batches, progress=False).drift if event.kind == "gradual"
+    ]
+    assert {event.block for event in slow} == {"x"}
+    assert any(15 <= event.first <= 32 for event in slow)
+    assert any(65 <= event.first <= 82 for event in slow)
+    assert not any(event.first < 65 < event.last for event in slow)
+
+
 def test_of_many_events_the_clearest_are_told():
     rng = np.random.default_rng(0)
     sizes = rng.normal(0.0, 2.0, 60)

@@ -123,7 +123,7 @@ class DriftMonitor:
                 yield self._told(event, name)
 
     def _told(self, episode: "_Episode", name: str) -> DriftEvent:
-        start = episode.before if episode.is_slow else episode.first
+        start = episode.first if episode.left is None else episode.left
         at = episode.first if episode.kind == "outlier" else episode.after
         return DriftEvent(
             block=name,
@@ -184,7 +184,7 @@ class _Episode:
         first: The block in the first batch that raised an alarm.
         last: In the last one.
         after: Where it has come to.
-        is_slow: Whether it was found by the way that parameters have come.
+        left: Of a change that was found by the way that parameters have come, the last batch before it.
         like: The last batch of an earlier state that is like where it has come to.
         log_restart: The largest evidence of a batch.
         moved: How far the block has moved in the batches that raised an alarm.
@@ -195,18 +195,16 @@ class _Episode:
     first: _Seen
     last: _Seen
     after: _Seen
-    is_slow: bool = False
+    left: _Seen | None = None
     like: str | None = None
     log_restart: float | None = None
     moved: float | None = None
     share: float | None = None
 
     @classmethod
-    def begin(cls, before: _Seen, seen: _Seen, *, is_slow: bool = False) -> "_Episode":
+    def begin(cls, before: _Seen, seen: _Seen, left: _Seen | None = None) -> "_Episode":
         """With its first alarm."""
-        return cls(
-            before, seen, seen, seen, is_slow, None, seen.log_restart, seen.moved, seen.share
-        )
+        return cls(before, seen, seen, seen, left, None, seen.log_restart, seen.moved, seen.share)
 
     def goes_on(self, seen: _Seen) -> None:
         """With another alarm."""
@@ -218,7 +216,7 @@ class _Episode:
 
     @property
     def kind(self) -> Kind:
-        if self.is_slow:
+        if self.left is not None:
             return "gradual"
         first, last = self.first, self.last
         away = _distance(self.before.parameters, first.parameters)
@@ -257,6 +255,7 @@ class _Block:
     def __init__(self) -> None:
         self.before: _Seen | None = None
         self._since: _Seen | None = None
+        self._left: _Seen | None = None
         self._age = 0
         self._episode: _Episode | None = None
         self._is_open = False
@@ -282,17 +281,20 @@ class _Block:
         if self._is_open and self._episode is not None:
             return self._settle(self._episode, seen)
         self._age += 1
-        if self._since is None or self._age <= _SETTLED:
-            self._since = seen
+        if self._since is None or self._left is None or self._age <= _SETTLED:
+            self._since = self._left = seen
             return None
-        if _distance(self._since.parameters, seen.parameters) <= far:
+        come = _distance(self._since.parameters, seen.parameters)
+        if come < 0.5 * _ALIKE:
+            self._left = seen
+        if come <= far:
             return None
         last = self._episode
-        if last is not None and last.is_slow and last.after is self._since:
+        if last is not None and last.left and self._left.index - last.last.index <= 2 * _SETTLED:
             last.goes_on(seen)
         else:
-            self._episode = _Episode.begin(self._since, seen, is_slow=True)
-        self._since = seen
+            self._episode = _Episode.begin(self._since, seen, self._left)
+        self._age = 0
         return self._episode
 
     def _settle(self, episode: _Episode, seen: _Seen) -> _Episode | None:

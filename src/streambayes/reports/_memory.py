@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streambayes.learning import StepRecord
-from streambayes.reports._plotting import new_figure
+from streambayes.reports._plotting import label_batches, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,10 +40,8 @@ def plot_memory(records: Sequence[StepRecord], block: str | None = None) -> "Fig
         interpolation="nearest",
     )
     ax.set_yticks(range(len(names)), names)
-    ticks = np.unique(np.linspace(0, len(held) - 1, min(len(held), 8)).astype(int))
-    ax.set_xticks(ticks, [held[k].label for k in ticks])
+    label_batches(ax, [record.label for record in held])
     ax.grid(visible=False)
-    ax.set_xlabel("batch")
     ax.set_ylabel("reach of the memory (rows, or the time of so many)")
     ax.set_title("memory" if block is None else f"memory of {block}")
     figure.colorbar(image, ax=ax, label="weight")

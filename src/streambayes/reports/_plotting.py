@@ -1,14 +1,17 @@
 """Figures in one style, in colours that colour-blind readers can tell apart."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "new_figure", "save_figure"]
+__all__ = ["COLOURS", "add_legend", "colours", "label_batches", "new_figure", "save_figure"]
 
 COLOURS = {  # Okabe and Ito's palette
     "black": "#000000",
@@ -22,8 +25,12 @@ COLOURS = {  # Okabe and Ito's palette
 }
 
 
+_LIGHT = {"paper": "#FFFFFF", "ink": "#000000", "grid": "#E4E4E4"}
+_DARK = {"paper": "#15171C", "ink": "#E8E8E8", "grid": "#343841"}
+
+
 def new_figure(
-    width: float, height: float, num_columns: int = 1, **options: Any
+    width: float, height: float, num_columns: int = 1, *, dark: bool = False, **options: Any
 ) -> "tuple[Figure, Sequence[Axes]]":
     """A figure of the given inches with a row of axes; it belongs to no global state.
 
@@ -31,6 +38,7 @@ def new_figure(
         width: Inches.
         height: Inches.
         num_columns: How many axes, side by side.
+        dark: Light on dark.
         **options: Passed on to ``Figure.subplots``.
     """
     try:
@@ -40,11 +48,43 @@ def new_figure(
         raise ImportError(message) from None
     figure = Figure(figsize=(width, height), layout="constrained")
     axes: Sequence[Axes] = figure.subplots(1, num_columns, squeeze=False, **options)[0]
+    tones = _DARK if dark else _LIGHT
+    figure.set_facecolor(tones["paper"])
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(color="#E4E4E4", linewidth=0.6)
+        ax.grid(color=tones["grid"], linewidth=0.6)
         ax.set_axisbelow(True)
+        ax.set_facecolor(tones["paper"])
+        ax.spines[:].set_color(tones["ink"])
+        ax.tick_params(colors=tones["ink"])
+        for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
+            text.set_color(tones["ink"])
     return figure, axes
+
+
+def colours() -> Iterator[str]:
+    """Colours for one curve after the other; they show on light and on dark."""
+    return itertools.cycle(COLOURS[name] for name in ("blue", "orange", "green", "purple", "sky"))
+
+
+def add_legend(ax: "Axes", **options: Any) -> None:
+    """A legend in the colours of the axes; none if nothing has a name."""
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(labelcolor=ax.title.get_color(), frameon=False, fontsize="small", **options)
+
+
+def label_batches(ax: "Axes", labels: Sequence[str], most: int = 8) -> None:
+    """Name some of the batches below the axes; one by one from 0."""
+    places = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), most)).astype(int))
+    names = [labels[place] for place in places]
+    ax.set_xticks(places, [_short(name) for name in names])
+    ax.set_xlabel("batch")
+
+
+def _short(name: str, most: int = 18) -> str:
+    """A name that fits, without what a figure would take for mathematics."""
+    plain = name.replace("$", r"\$")
+    return plain if len(plain) <= most else plain[: most - 1] + "…"
 
 
 def save_figure(figure: "Figure", folder: Path, name: str) -> tuple[Path, Path]:
@@ -53,6 +93,7 @@ def save_figure(figure: "Figure", folder: Path, name: str) -> tuple[Path, Path]:
 
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
     with mpl.rc_context({"svg.hashsalt": name}):
-        figure.savefig(png, dpi=150, facecolor="white", metadata={"Software": None})
-        figure.savefig(svg, facecolor="white", metadata={"Date": None})
+        paper = figure.get_facecolor()
+        figure.savefig(png, dpi=150, facecolor=paper, metadata={"Software": None})
+        figure.savefig(svg, facecolor=paper, metadata={"Date": None})
     return png, svg

@@ -1,0 +1,128 @@
+"""Parameters over the batches of a run: one with its band, or components of a mixture as they move."""
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streambayes.drift import find_drift
+from streambayes.learning import StepRecord
+from streambayes.reports._plotting import COLOURS, add_legend, colours, label_batches, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_components", "plot_parameter"]
+
+
+def plot_parameter(
+    records: Sequence[StepRecord], parameter: str, *, level: float = 0.9, dark: bool = False
+) -> "Figure":
+    """What is believed of a parameter, batch by batch: its mean, a band, and where its block has changed.
+
+    Args:
+        records: Of a run.
+        parameter: Its readable name, such as ``mean of x``.
+        level: Probability of the band, which takes the posterior as normal.
+        dark: Light on dark.
+    """
+    if not 0.0 < level < 1.0:
+        message = f"plot_parameter: level must lie in (0, 1), got {level}"
+        raise ValueError(message)
+    home = _home(records, parameter)
+    track = np.array([_found(record, home, parameter) for record in records])
+    reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
+    figure, (ax,) = new_figure(9.0, 3.6, dark=dark)
+    places = np.arange(len(records))
+    ax.fill_between(
+        places,
+        track[:, 0] - reach * track[:, 1],
+        track[:, 0] + reach * track[:, 1],
+        color=COLOURS["sky"],
+        alpha=0.35,
+        linewidth=0.0,
+        label=f"{level:.0%} band",
+    )
+    ax.plot(places, track[:, 0], color=COLOURS["blue"], linewidth=1.4, label="mean")
+    by_index = {record.index: place for place, record in enumerate(records)}
+    told = [event for event in find_drift(records) if event.block == home]
+    for number, event in enumerate(told):
+        ax.axvline(
+            by_index[event.first],
+            color=COLOURS["vermilion"],
+            linewidth=1.0,
+            linestyle=":" if event.kind == "outlier" else "--",
+            label=None if number else "change",
+        )
+    label_batches(ax, [record.label for record in records])
+    ax.set_ylabel(_plain(parameter))
+    add_legend(ax)
+    return figure
+
+
+def plot_components(
+    records: Sequence[StepRecord], x: str, y: str, *, dark: bool = False
+) -> "Figure":
+    """How the components of a mixture move in the plane of two columns: from the ring to the dot.
+
+    Args:
+        records: Of a run.
+        x: A column.
+        y: Another one.
+        dark: Light on dark.
+    """
+    tails = [
+        name.removeprefix(f"mean of {x}")
+        for parameters in _last(records).values()
+        for name in parameters
+        if name == f"mean of {x}" or name.startswith(f"mean of {x} | ")
+    ]
+    if not tails:
+        message = f"plot_components: no means of column {x!r} in these records"
+        raise ValueError(message)
+    figure, (ax,) = new_figure(6.0, 5.4, dark=dark)
+    for tail, colour in zip(tails, colours(), strict=False):
+        ways = []
+        for column in (x, y):
+            name = f"mean of {column}{tail}"
+            home = _home(records, name)
+            ways.append([_found(record, home, name)[0] for record in records])
+        ax.plot(*ways, color=colour, linewidth=1.0, alpha=0.7)
+        ax.plot(ways[0][0], ways[1][0], "o", color=colour, markerfacecolor="none")
+        ax.plot(ways[0][-1], ways[1][-1], "o", color=colour, label=_plain(tail.strip(" |")) or None)
+    ax.set_xlabel(f"mean of {_plain(x)}")
+    ax.set_ylabel(f"mean of {_plain(y)}")
+    add_legend(ax)
+    return figure
+
+
+def _last(records: Sequence[StepRecord]) -> dict[str, dict[str, tuple[float, float]]]:
+    for record in reversed(records):
+        if record.parameters:
+            return record.parameters
+    message = "these records say nothing of parameters; learn the stream with run(..., drift=True)"
+    raise ValueError(message)
+
+
+def _home(records: Sequence[StepRecord], parameter: str) -> str:
+    """The block of a parameter."""
+    last = _last(records)
+    for block, parameters in last.items():
+        if parameter in parameters:
+            return block
+    known = [name for parameters in last.values() for name in parameters]
+    shown = ", ".join(map(repr, known[:10])) + (", ..." if len(known) > 10 else "")
+    message = f"no parameter {parameter!r}; there are {shown}"
+    raise ValueError(message)
+
+
+def _found(record: StepRecord, block: str, parameter: str) -> tuple[float, float]:
+    parameters = (record.parameters or {}).get(block, {})
+    return parameters.get(parameter, (math.nan, math.nan))
+
+
+def _plain(text: str) -> str:
+    """Without what a figure would take for mathematics."""
+    return text.replace("$", r"\$")

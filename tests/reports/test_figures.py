@@ -1,0 +1,120 @@
+"""Curves of a run: what is drawn is what the records say."""
+
+import io
+
+import numpy as np
+import pytest
+
+import streambayes as sb
+from streambayes import reports
+
+
+def stream(columns, num_batches=12):
+    rng = np.random.default_rng(0)
+    for number in range(num_batches):
+        rows = rng.normal(size=(60, columns)) + 3.0 * (number >= 8) * (np.arange(columns) == 0)
+        yield {f"x{place}": rows[:, place] for place in range(columns)}
+
+
+def learned(policy, columns=2, **options):
+    model = sb.models.Gaussian([f"x{place}" for place in range(columns)])
+    return sb.run(sb.StreamLearner(model, policy), stream(columns), progress=False, **options)
+
+
+def drawn(figure):
+    """The figure can be written, in both forms."""
+    for form in ("png", "svg"):
+        figure.savefig(io.BytesIO(), format=form)
+    return figure.axes[0]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_one_rho_is_a_curve_and_many_are_a_map(dark):
+    run = learned(sb.HPP())
+    ax = drawn(reports.plot_rho(run.records, dark=dark))
+    (line,) = ax.lines
+    assert line.get_ydata().tolist() == [record.rho for record in run.records[1:]]
+    run = learned(sb.MHPP(), columns=7)
+    ax = drawn(reports.plot_rho(run.records, dark=dark))
+    cells = np.asarray(ax.images[0].get_array())
+    assert cells.shape == (7, 11)
+    assert cells[:, 3].tolist() == pytest.approx(list(run.records[4].rho.values()))
+    paper = sum(ax.get_facecolor()[:3])
+    assert paper < 1.0 if dark else paper == 3.0
+
+
+def test_a_long_run_is_drawn_by_means_over_neighbours():
+    run = learned(sb.MHPP(), columns=7)
+    many = list(run.records[1:]) * 400
+    cells = np.asarray(drawn(reports.plot_rho(many)).images[0].get_array())
+    assert cells.shape == (7, 1467)  # 4,400 batches, three by three
+    first = np.mean([list(record.rho.values()) for record in many[:3]], axis=0)
+    assert cells[:, 0] == pytest.approx(first)
+
+
+def test_retained_rows():
+    run = learned(sb.Auto())
+    ax = drawn(reports.plot_retained(run.records))
+    assert [line.get_label() for line in ax.lines] == ["x0", "x1"]
+    assert ax.lines[0].get_ydata()[-1] == pytest.approx(run.state.retained["x0"])
+
+
+def test_scores_of_methods():
+    model = sb.models.Gaussian(["x0", "x1"])
+    found = sb.compare(model, list(stream(2)), [sb.SVB(), sb.HPP()], progress=False)
+    ax = drawn(reports.plot_scores(found))
+    assert [line.get_label() for line in ax.lines] == ["SVB", "HPP"]
+    assert ax.get_title() == "held-out rows, bound (TMLL)"
+    ax = drawn(reports.plot_scores(found, "prequential"))
+    expected = [record.prequential for record in found.runs["HPP"].records[1:]]
+    assert ax.lines[1].get_ydata()[1:].tolist() == expected
+    with pytest.raises(ValueError, match="have no forecast; there are"):
+        reports.plot_scores(found, "forecast")
+
+
+def test_a_parameter_with_its_band_and_its_changes():
+    run = learned(sb.Auto())
+    ax = drawn(reports.plot_parameter(run.records, "mean of x0"))
+    mean = next(line for line in ax.lines if line.get_label() == "mean").get_ydata()
+    assert mean.tolist() == [record.parameters["x0"]["mean of x0"][0] for record in run.records]
+    change = next(line for line in ax.lines if line.get_label() == "change")
+    assert change.get_xdata()[0] == 8
+    with pytest.raises(ValueError, match="no parameter 'mean of z'; there are 'mean of x0'"):
+        reports.plot_parameter(run.records, "mean of z")
+
+
+def test_components_move():
+    rng = np.random.default_rng(1)
+    batches = []
+    for number in range(8):
+        which = rng.integers(0, 2, 200)
+        centres = np.array([[-3.0, 0.0], [3.0, 0.3 * number]])[which]
+        rows = centres + rng.normal(size=(200, 2))
+        batches.append({"x": rows[:, 0], "y": rows[:, 1]})
+    learner = sb.StreamLearner(sb.models.GaussianMixture(["x", "y"], num_components=2), sb.HPP())
+    run = sb.run(learner, batches, progress=False)
+    ax = drawn(reports.plot_components(run.records, "x", "y"))
+    ways = [line for line in ax.lines if len(line.get_xdata()) == 8]
+    assert len(ways) == 2
+    ends = {round(float(way.get_xdata()[-1])) for way in ways}
+    assert ends == {-3, 3}
+    with pytest.raises(ValueError, match="no means of column 'z'"):
+        reports.plot_components(run.records, "z", "y")
+
+
+def test_names_are_text():
+    """What a figure would take for mathematics, and what is too long for it."""
+    name = r"$\frac{1}{0}$ <b>" + "x" * 200
+    rng = np.random.default_rng(0)
+    batches = [sb.StreamBatch({name: rng.normal(size=30)}, label="$" * 60) for _ in range(4)]
+    run = sb.run(sb.StreamLearner(sb.models.Gaussian(name)), batches, progress=False)
+    drawn(reports.plot_parameter(run.records, f"mean of {name}"))
+    drawn(reports.plot_retained(run.records))
+
+
+def test_records_without_what_is_drawn_are_refused():
+    run = learned(sb.SVI(1000), drift=False)
+    with pytest.raises(ValueError, match="no record has a share"):
+        reports.plot_rho(run.records)
+    with pytest.raises(ValueError, match=r"learn the stream with run\(\.\.\., drift=True\)"):
+        reports.plot_parameter(run.records, "mean of x0")
