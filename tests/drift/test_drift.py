@@ -244,3 +244,108 @@ def test_latent_variables_name_their_component():
     assert len(sudden) == 1
     assert sudden[0].changes[0].parameter.startswith("mean of x | ")
     assert sudden[0].changes[0].after == pytest.approx(7.0, abs=0.3)
+
+
+def gaussian(level, *, size=60, seed=0, num_batches=40, start=None):
+    """Batches of one column with a level for each, and one that stands still."""
+    rng = np.random.default_rng(seed)
+    for number in range(num_batches):
+        rows = size if number or start is None else start
+        yield {"a": rng.normal(level(number), 1.0, rows), "b": rng.normal(size=rows)}
+
+
+def events_of(batches, model=None, policy=None):
+    learner = sb.StreamLearner(sb.models.Gaussian(["a", "b"]) if model is None else model, policy)
+    return sb.run(learner, list(batches), progress=False).drift.events
+
+
+def test_nothing_is_known_of_columns_that_have_not_varied():
+    assert events_of(gaussian(lambda _: 5.0, size=1, num_batches=6)) == ()
+    empty = [{"a": [], "b": []}] * 3
+    assert str(sb.run(sb.StreamLearner(sb.models.Gaussian(["a", "b"])), empty).drift) == (
+        "Nothing has changed in 3 batches."
+    )
+
+
+def test_a_change_that_no_parameter_shows_is_no_outlier():
+    """A correlation has changed for good; means and standard deviations have not."""
+    rng = np.random.default_rng(0)
+    batches = []
+    for number in range(40):
+        tie = 0.9 * (number >= 20)
+        rows = rng.multivariate_normal([0.0, 0.0], [[1.0, tie], [tie, 1.0]], 60)
+        batches.append({"x": rows[:, 0], "y": rows[:, 1]})
+    (event,) = events_of(batches, sb.models.MultivariateGaussian(["x", "y"]))
+    assert (event.kind, event.first) == ("abrupt", 20)
+    assert event.sentence == "Batch 20: x, y changed, which no parameter shows by itself."
+
+
+@pytest.mark.parametrize(("offset", "unit"), [(1.7e9, 1.0), (1e6, 1e-3), (0.0, 1e-9), (-1e12, 1.0)])
+def test_columns_far_from_zero(offset, unit):
+    batches = [
+        {"a": offset + unit * batch["a"], "b": batch["b"]}
+        for batch in gaussian(lambda number: 3.0 * (number >= 20))
+    ]
+    (event,) = events_of(batches)
+    assert (event.block, event.kind, event.first) == ("a", "abrupt", 20)
+    assert event.changes[0].difference == pytest.approx(3.0 * unit, rel=0.15)
+
+
+def test_jumps_in_small_batches_are_no_outliers():
+    wrong = 0
+    for seed in range(12):
+        events = events_of(
+            gaussian(lambda n: 2.0 * (n >= 60), size=5, seed=seed, num_batches=90, start=30)
+        )
+        wrong += any(event.kind == "outlier" for event in events)
+    assert wrong <= 1
+
+
+def test_a_change_with_the_first_batch_after_a_state_is_told():
+    batches = list(gaussian(lambda number: 5.0 + 3.0 * (number >= 20)))
+    learner = sb.StreamLearner(sb.models.Gaussian(["a", "b"]))
+    before = sb.run(learner, batches[:20], progress=False)
+    after = sb.run(learner, batches[20:], state=before.state, progress=False)
+    (event,) = after.drift
+    assert (event.block, event.kind, event.first, event.changes) == ("a", "abrupt", 20, ())
+
+
+def test_numbers_in_sentences():
+    falling = events_of(gaussian(lambda number: -10.0 - 2.0 * (number >= 20)))[0].sentence
+    assert falling.startswith("Batch 20: mean of a changed at once, -10.0")
+    assert "(-20 %, -2." in falling
+    (large,) = events_of(
+        {"a": 5e9 + 1e6 * batch["a"], "b": batch["b"]}
+        for batch in gaussian(lambda number: 4.0 * (number >= 20))
+    )
+    assert " %" not in large.sentence  # less than half of one
+    assert "5,00" in large.sentence
+
+
+def test_names_of_columns_that_appear():
+    rng = np.random.default_rng(0)
+    for name in ("a: b", "it's", "a\nb", r"$\frac{$"):
+        batches = [
+            {name: np.zeros(50) if number < 4 else rng.normal(size=50), "b": rng.normal(size=50)}
+            for number in range(6)
+        ]
+        (event,) = events_of(batches, sb.models.Gaussian([name, "b"]))
+        assert (event.block, event.kind, event.first) == (name, "new", 4)
+        assert "\n" not in event.sentence
+
+
+def test_folders_that_move_and_lines_that_are_not_finished(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    learner = sb.StreamLearner(sb.models.Gaussian(["a", "b"]))
+    batches = list(gaussian(lambda number: 3.0 * (number >= 20)))
+    run = sb.run(learner, batches, progress=False, record="held")
+    monkeypatch.chdir("/")
+    assert len(run.drift) == 1
+    path = tmp_path / "held" / "records.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:300])
+    assert sb.find_drift(tmp_path / "held").events == run.drift.events
+    path.unlink()
+    assert len(run.drift) == 1  # by what is in memory
+    with pytest.raises(FileNotFoundError, match=r"no such file; run\(\.\.\., record=folder\)"):
+        sb.find_drift(tmp_path / "nowhere")

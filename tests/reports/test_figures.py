@@ -110,6 +110,16 @@ def test_names_are_text():
     run = sb.run(sb.StreamLearner(sb.models.Gaussian(name)), batches, progress=False)
     drawn(reports.plot_parameter(run.records, f"mean of {name}"))
     drawn(reports.plot_retained(run.records))
+    drawn(reports.plot_memory(run.records, name, dark=True))
+    drawn(reports.plot_scores({name: run}))
+
+
+def test_runs_folders_and_generators_are_drawn_alike(tmp_path):
+    run = learned(sb.Auto(), record=tmp_path)
+    for source in (run, tmp_path, str(tmp_path), sb.read_records(tmp_path)):
+        ax = drawn(reports.plot_parameter(source, "mean of x0"))
+        assert len(ax.lines[0].get_xdata()) == 12
+    assert len(drawn(reports.plot_retained(run)).lines[0].get_xdata()) == 12
 
 
 def test_records_without_what_is_drawn_are_refused():

@@ -10,7 +10,8 @@ from typing import final
 from streambayes._core.table import Table
 from streambayes.drift._event import DriftEvent
 from streambayes.drift._monitor import DriftMonitor
-from streambayes.learning import StepRecord, read_records
+from streambayes.learning import Run, StepRecord
+from streambayes.learning._record import records_of
 
 __all__ = ["Drift", "find_drift"]
 
@@ -44,7 +45,8 @@ class Drift:
 
     def __str__(self) -> str:
         if not self.events:
-            return f"Nothing has changed in {self.num_batches} batches."
+            batches = "1 batch" if self.num_batches == 1 else f"{self.num_batches} batches"
+            return f"Nothing has changed in {batches}."
         if len(self.events) <= _TOLD:
             return "\n".join(event.sentence for event in self.events)
         counts = collections.Counter(event.block for event in self.events)
@@ -112,21 +114,23 @@ class Drift:
         return Table(columns, tuple(rows))
 
 
-def find_drift(records: Iterable[StepRecord] | str | Path, *, false_alarms: float = 0.01) -> Drift:
+def find_drift(
+    records: Run | Iterable[StepRecord] | str | Path, *, false_alarms: float = 0.01
+) -> Drift:
     """What has changed, by the records of a run.
 
     Args:
-        records: Records of a run, or the folder that they were written to.
+        records: A run, its records, or the folder that they were written to.
         false_alarms: How many false alarms per batch to allow, all blocks together: 0.01 is one in 100 batches.
     """
     monitor = DriftMonitor(false_alarms=false_alarms)
     num_batches = num_blocks = 0
     is_told = False
-    for record in read_records(records) if isinstance(records, str | Path) else records:
+    for record in records_of(records):
         monitor.take(record)
         num_batches += 1
-        if record.parameters is not None:
-            is_told, num_blocks = True, len(record.parameters)
+        is_told = is_told or record.parameters is not None or not record.num_rows
+        num_blocks = max(num_blocks, len(record.parameters or ()))
     if num_batches and not is_told:
         message = (
             "find_drift: these records say nothing of parameters; learn the stream with "

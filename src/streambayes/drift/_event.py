@@ -6,7 +6,7 @@ from typing import Literal, final
 
 __all__ = ["Change", "DriftEvent", "Kind"]
 
-_LARGE, _MOST = 1e9, 6
+_LEAST, _MOST = 0.005, 10.0
 
 Kind = Literal["abrupt", "gradual", "recurring", "outlier", "new"]
 
@@ -20,19 +20,19 @@ class Change:
         parameter: Its readable name.
         before: Its mean before.
         after: Its mean after.
+        before_sd: The standard deviation of what was known of it before.
+        after_sd: And after.
         lower: Lower end of an interval for the difference.
         upper: Upper end.
-        spread: Standard deviation of the difference, by what is known of the parameter.
-        distance: The difference in such standard deviations.
     """
 
     parameter: str
     before: float
     after: float
+    before_sd: float
+    after_sd: float
     lower: float
     upper: float
-    spread: float
-    distance: float
 
     @property
     def difference(self) -> float:
@@ -40,28 +40,29 @@ class Change:
         return self.after - self.before
 
     @property
-    def numbers(self) -> str:
-        """Before and after, to the digits that are known."""
-        return f"{self._number(self.before)} → {self._number(self.after)} ({self.size})"
+    def distance(self) -> float:
+        """The difference in standard deviations of what is known of it."""
+        spread = math.hypot(self.before_sd, self.after_sd)
+        return self.difference / spread if spread > 0.0 else 0.0
 
     @property
-    def size(self) -> str:
-        """The difference, in per cent where that is clear, with its interval."""
-        ends = f"{self._number(self.lower, '+')} to {self._number(self.upper, '+')}"
-        is_ratio = self.before * self.after > 0.0 and abs(self.before) > 3.0 * self.spread
-        if is_ratio and abs(self.difference) < 10.0 * abs(self.before):
-            return f"{100.0 * self.difference / self.before:+.0f} %, {ends}"
-        return f"{self._number(self.difference, '+')}, {ends}"
+    def numbers(self) -> str:
+        """Before and after, to the digits that are known."""
+        before, after = _number(self.before, self.before_sd), _number(self.after, self.after_sd)
+        return f"{before} → {after} ({self._size()})"
 
     def __str__(self) -> str:
-        return f"{self.parameter} {self.numbers}"
+        return f"{_line(self.parameter)} {self.numbers}"
 
-    def _number(self, value: float, sign: str = "") -> str:
-        """As many decimals as the spread leaves certain."""
-        if not 0.0 < self.spread < math.inf or abs(value) >= _LARGE:
-            return f"{value:{sign}.4g}"
-        decimals = max(0, -math.floor(math.log10(self.spread)))
-        return f"{value:{sign}.3g}" if decimals > _MOST else f"{value:{sign}z,.{decimals}f}"
+    def _size(self) -> str:
+        """The difference, in per cent where that is clear, and its interval."""
+        spread = math.hypot(self.before_sd, self.after_sd)
+        ends = f"{_number(self.lower, spread, '+')} to {_number(self.upper, spread, '+')}"
+        ratio = self.difference / abs(self.before) if self.before else math.inf
+        is_clear = self.before * self.after > 0.0 and abs(self.before) > 3.0 * self.before_sd
+        if is_clear and _LEAST <= abs(ratio) < _MOST:
+            return f"{100.0 * ratio:+.0f} %, {ends}"
+        return f"{_number(self.difference, spread, '+')}, {ends}"
 
 
 @final
@@ -77,7 +78,7 @@ class DriftEvent:
         last: Number of the last batch that it took.
         label: What the first batch is called.
         last_label: What the last one is called.
-        changes: Parameters that have moved, the clearest first.
+        changes: Parameters that have clearly moved, the clearest first.
         log_restart: The evidence: the largest log Bayes factor of starting over against going on; ``None``
             where the movement alone tells.
         rho: Expected share of the past that was kept in the first batch, where the policy learns it.
@@ -106,21 +107,40 @@ class DriftEvent:
     @property
     def sentence(self) -> str:
         """What happened, for people who do not know the model."""
-        where = f"Batch {self.label}"
+        where = f"Batch {_line(self.label)}"
         if self.kind == "new":
             return f"{where}: {self.note}."
-        if not self.changes:
-            return f"{where}: {self.block} has changed."
-        first, *others = self.changes
         if self.kind == "outlier":
-            text = f"{where} was unusual, and the next was not: {first}"
-        elif self.kind == "gradual":
-            text = f"Batches {self.label} to {self.last_label}: {first.parameter} drifted, {first.numbers}"
+            what = _line(self.block) if not self.changes else "; ".join(map(str, self.changes[:2]))
+            return f"{where} was unusual, and the next was not: {what}."
+        if not self.changes:
+            return f"{where}: {_line(self.block)} changed, which no parameter shows by itself."
+        first, *others = self.changes
+        what, numbers = _line(first.parameter), first.numbers
+        if self.kind == "gradual":
+            text = f"Batches {_line(self.label)} to {_line(self.last_label)}: {what} drifted, {numbers}"
         elif self.kind == "recurring":
-            text = f"{where}: {first.parameter} went back to what it was until batch {self.like}, {first.numbers}"
+            until = _line(self.like or "")
+            text = f"{where}: {what} went back to what it was until batch {until}, {numbers}"
         else:
-            text = f"{where}: {first.parameter} changed at once, {first.numbers}"
+            text = f"{where}: {what} changed at once, {numbers}"
         return "; ".join([text, *map(str, others[:1])]) + "."
 
     def __str__(self) -> str:
         return self.sentence
+
+
+def _number(value: float, spread: float, sign: str = "") -> str:
+    """As many digits as the spread leaves certain."""
+    if not 0.0 < spread < math.inf:
+        return f"{value:{sign}.4g}"
+    place = -math.floor(math.log10(spread))
+    digits = place + 1 + math.floor(math.log10(abs(value))) if value else 1
+    if not -15 < place <= 6 or abs(value) >= 1e15:
+        return f"{value:{sign}.{min(max(digits, 2), 15)}g}"
+    return f"{value:{sign}z,.{max(place, 0)}f}"
+
+
+def _line(text: str) -> str:
+    """On one line."""
+    return " ".join(text.split())

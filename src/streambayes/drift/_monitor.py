@@ -1,8 +1,10 @@
 """DriftMonitor: takes the records of a run one by one and says what has changed."""
 
+import ast
 import collections
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterable
 from statistics import NormalDist
 from typing import Any, final
@@ -24,7 +26,7 @@ _LET_GO = 0.5
 """A policy that keeps less than this share of the past has let go of it."""
 _REMEMBERED = 50
 """Earlier states of a block that it may come back to."""
-_NEW = "varies for the first time"
+_NEW = re.compile(r"column (?P<name>.*) varies for the first time(?=:)", re.DOTALL)
 
 
 @final
@@ -78,7 +80,7 @@ class DriftMonitor:
         Returns events that are new, and earlier ones of which more is known.
         """
         found = [*self._new_columns(record)]
-        if record.parameters is not None and record.num_rows:
+        if record.parameters and record.num_rows:
             found += self._changed_blocks(record, record.parameters)
         for event in found:
             self._events[event.block, event.first] = event
@@ -88,16 +90,16 @@ class DriftMonitor:
 
     def _new_columns(self, record: StepRecord) -> Iterable[DriftEvent]:
         for text in record.events:
-            if _NEW in text:
-                note = text.split(":")[0]
+            told = _NEW.match(text)
+            if told is not None:
                 yield DriftEvent(
-                    block=note.removeprefix("column ").removesuffix(_NEW).strip().strip("'\""),
+                    block=str(ast.literal_eval(told["name"])),
                     kind="new",
                     first=record.index,
                     last=record.index,
                     label=record.label,
                     last_label=record.label,
-                    note=note,
+                    note=told[0],
                 )
 
     def _changed_blocks(
@@ -112,6 +114,8 @@ class DriftMonitor:
             seen = _Seen(record, name, now, total)
             if block.before is None or (record.events and not seen.is_over(least)):
                 block.start(seen)  # nothing to compare it with, or in other units
+                if seen.is_over(least):  # the first record of a run that goes on from a state
+                    yield self._told(_Episode.begin(seen, seen), name)
                 continue
             if record.log_restart is None:
                 alarm = _distance(block.before.parameters, now) > far
@@ -144,17 +148,12 @@ class DriftMonitor:
     def _changes(self, before: Parameters, after: Parameters) -> tuple[Change, ...]:
         changes = []
         for name, (mean, sd) in after.items():
-            old, old_sd = before[name]
-            spread = math.hypot(sd, old_sd)
-            distance = (mean - old) / spread if spread > 0.0 else 0.0
-            reach = self._reach * spread
-            changes.append(
-                Change(name, old, mean, mean - old - reach, mean - old + reach, spread, distance)
-            )
-        changes = [change for change in changes if math.isfinite(change.distance)]
-        changes.sort(key=lambda change: -abs(change.distance))
-        clear = [change for change in changes if abs(change.distance) > _ALIKE]
-        return tuple(clear or changes[:1])
+            old, old_sd = before.get(name, (math.nan, math.nan))
+            reach = self._reach * math.hypot(sd, old_sd)
+            gap = mean - old
+            changes.append(Change(name, old, mean, old_sd, sd, gap - reach, gap + reach))
+        clear = [change for change in changes if _ALIKE < abs(change.distance) < math.inf]
+        return tuple(sorted(clear, key=lambda change: -abs(change.distance)))
 
 
 class _Seen:
@@ -221,13 +220,22 @@ class _Episode:
         first, last = self.first, self.last
         away = _distance(self.before.parameters, first.parameters)
         left = _distance(self.before.parameters, self.after.parameters)
-        # on its way back; or one alarm, and a policy that has hardly moved
-        is_back = left < _ALIKE and (last is first or left < 0.5 * away)
+        if (
+            self.has_let_go
+        ):  # it comes back with an alarm: a batch that raises none goes with the first
+            is_back = last is not first and away >= _ALIKE and left < min(_ALIKE, 0.5 * away)
+        else:  # it has hardly moved
+            is_back = left < _ALIKE and (last is first or left < 0.5 * away)
         if is_back and self.after is not first and last.index - first.index < _SHORT:
             return "outlier"
         if self.like is not None:
             return "recurring"
         return "abrupt" if self._came_at_once() else "gradual"
+
+    @property
+    def has_let_go(self) -> bool:
+        """Whether the policy has let go of the past, and is where the first batch is."""
+        return self.first.rho is not None and self.first.rho <= _LET_GO
 
     def is_over(self, seen: _Seen) -> bool:
         """Whether what is seen now, another alarm, is another change.

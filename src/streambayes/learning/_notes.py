@@ -20,7 +20,7 @@ _DIGITS = 8
 
 
 class Notes(NamedTuple):
-    """Notes on a step, by readable name, to eight digits.
+    """Notes on a step, by readable name, to eight digits or to a hundred-thousandth of what is uncertain.
 
     Attributes:
         moved: Per block, the divergence of what is believed after the batch from what was before, in nats.
@@ -72,7 +72,9 @@ class Noter:
         """The notes in an array of numbers."""
         num_blocks, num_parameters = len(self._blocks), len(self._names)
         ends = num_blocks, num_blocks + num_parameters
-        moved, means, deviations = (part.tolist() for part in np.split(_rounded(flat), ends))
+        moved, means, deviations = np.split(flat, ends)
+        means = _rounded(means, deviations).tolist()
+        moved, deviations = (_rounded(part).tolist() for part in (moved, deviations))
         parameters: dict[str, dict[str, tuple[float, float]]] = {
             block: {} for block in self._blocks
         }
@@ -115,10 +117,13 @@ class Noter:
 noter = functools.cache(Noter)
 
 
-def _rounded(numbers: np.ndarray) -> np.ndarray:
-    """To so many digits: there are many of them in a record."""
+def _rounded(numbers: np.ndarray, spreads: np.ndarray | None = None) -> np.ndarray:
+    """To so many digits, and as many of a small spread: there are many numbers in a record."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         places = _DIGITS - 1 - np.floor(np.log10(np.abs(numbers)))
+        if spreads is not None:
+            known = _DIGITS - 3 - np.floor(np.log10(spreads))
+            places = np.where(np.isfinite(known), np.fmax(places, known), places)
         unit = 10.0 ** np.abs(places)  # a whole number, so that what is rounded is short to write
         rounded = np.where(
             places < 0, np.round(numbers / unit) * unit, np.round(numbers * unit) / unit

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self, TextIO, final
 
-__all__ = ["RecordWriter", "StepRecord", "read_records"]
+__all__ = ["RecordWriter", "StepRecord", "read_records", "records_of"]
 
 _FILE = "records.jsonl"
 
@@ -40,7 +40,7 @@ class StepRecord:
         rho_sd: Standard deviation of the posterior over rho, likewise, where rho is learned.
         moved: Per block, the divergence of what is believed after the batch from what was before, in nats.
         parameters: Per block, the mean and the standard deviation of each of its parameters, in the user's
-            units, to eight digits.
+            units, to eight digits or to a hundred-thousandth of the standard deviation.
         retained: Rows of data each block retains.
         test_bound: Held-out log-likelihood after learning, the authors' definition.
         test_predictive: Held-out log-likelihood after learning, the real predictive density.
@@ -118,15 +118,33 @@ class RecordWriter:
 
 
 def read_records(folder: str | Path) -> Iterator[StepRecord]:
-    """The records of a run that was recorded in ``folder``, one by one."""
+    """The records of a run that was recorded in ``folder``, one by one.
+
+    A last line that is being written, or was when the program ended, is left out.
+    """
     path = Path(folder) / _FILE
+    if not path.is_file():
+        message = f"{path}: no such file; run(..., record=folder) writes one"
+        raise FileNotFoundError(message)
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n"):
+                return
             try:
                 yield StepRecord.from_json(line.decode())
             except (ValueError, TypeError, KeyError) as error:
                 message = f"{path}, line {number}: not a record of a run ({error})"
                 raise ValueError(message) from None
+
+
+def records_of(source: Any) -> list[StepRecord]:
+    """All records of a run, of the folder that they were written to, or of any iterable."""
+    if isinstance(source, str | Path):
+        return list(read_records(source))
+    folder = getattr(source, "folder", None)
+    if folder is not None and (folder / _FILE).is_file():  # a run keeps the last ones only
+        return list(read_records(folder))
+    return list(getattr(source, "records", source))
 
 
 def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Run:
         """What has changed, when, and by how much."""
         from streambayes.drift import find_drift  # a convenience: packages above this one use it
 
-        return find_drift(self.records if self.folder is None else self.folder)
+        return find_drift(self)
 
     def table(self) -> Table:
         """The steps, one per row; with one rho per block, the lowest and whose it is."""
@@ -466,7 +466,7 @@ class _Driver:
         self._prequential = prequential
         self._forecast = forecast
         self._seed = seed
-        self._folder = None if record is None else Path(record)
+        self._folder = None if record is None else Path(record).absolute()
         self._writer = None if record is None else RecordWriter(record, append=state is not None)
         kept = None if record is None else _KEPT
         self._records: collections.deque[StepRecord] = collections.deque(maxlen=kept)

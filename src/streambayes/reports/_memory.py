@@ -1,12 +1,14 @@
 """How far back a block's memories reach, batch by batch, as a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streambayes.learning import StepRecord
-from streambayes.reports._plotting import label_batches, new_figure
+from streambayes.learning import Run, StepRecord
+from streambayes.learning._record import records_of
+from streambayes.reports._plotting import add_bar, label_batches, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,22 +16,28 @@ if TYPE_CHECKING:
 __all__ = ["plot_memory"]
 
 
-def plot_memory(records: Sequence[StepRecord], block: str | None = None) -> "Figure":
+def plot_memory(
+    records: Run | Iterable[StepRecord] | str | Path,
+    block: str | None = None,
+    *,
+    dark: bool = False,
+) -> "Figure":
     """The memories that ``Auto`` holds valid for one block: how much weight reaches how far back.
 
     After a change the weight moves to the bottom, and climbs from there while nothing changes.
 
     Args:
-        records: Of a run with ``Auto``.
+        records: Of a run with ``Auto``, the run itself, or the folder of its records.
         block: The block's readable name; may be left out if there is one, or one memory for all.
+        dark: Light on dark.
     """
-    held = [record for record in records if record.memory is not None]
+    held = [record for record in records_of(records) if record.memory is not None]
     if not held:
         message = "plot_memory: these are no records of Auto, the policy that has several memories"
         raise ValueError(message)
     weights = np.array([_weights(record, block) for record in held])
     names = [*(f"{2**k:,}" for k in range(3, 18)), "all of it", "recalled"]
-    figure, (ax,) = new_figure(9.0, 4.0)
+    figure, (ax,) = new_figure(9.0, 4.0, dark=dark)
     image = ax.imshow(
         weights.T,
         origin="lower",
@@ -43,8 +51,8 @@ def plot_memory(records: Sequence[StepRecord], block: str | None = None) -> "Fig
     label_batches(ax, [record.label for record in held])
     ax.grid(visible=False)
     ax.set_ylabel("reach of the memory (rows, or the time of so many)")
-    ax.set_title("memory" if block is None else f"memory of {block}")
-    figure.colorbar(image, ax=ax, label="weight")
+    ax.set_title("memory" if block is None else f"memory of {plain(block)}")
+    add_bar(ax, image, "weight")
     return figure
 
 

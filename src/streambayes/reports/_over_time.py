@@ -1,13 +1,22 @@
 """Curves over the batches of a run: what was kept, what is retained, how well it predicts."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from streambayes.learning import Comparison, Run, StepRecord
-from streambayes.reports._plotting import add_legend, colours, label_batches, new_figure
+from streambayes.learning._record import records_of
+from streambayes.reports._plotting import (
+    add_bar,
+    add_legend,
+    colours,
+    label_batches,
+    new_figure,
+    plain,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,6 +25,7 @@ __all__ = ["plot_retained", "plot_rho", "plot_scores"]
 
 _FEW = 5
 _MOST_COLUMNS = 2000
+Source = Run | Iterable[StepRecord] | str | Path
 Score = Literal["test_bound", "test_predictive", "prequential", "forecast"]
 _TITLES = {
     "test_bound": "held-out rows, bound (TMLL)",
@@ -25,32 +35,33 @@ _TITLES = {
 }
 
 
-def plot_rho(records: Sequence[StepRecord], *, dark: bool = False) -> "Figure":
+def plot_rho(records: Source, *, dark: bool = False) -> "Figure":
     """The share of the past that was kept, batch by batch: a curve, or a map where blocks have their own.
 
     Args:
-        records: Of a run.
+        records: Of a run, the run itself, or the folder of its records.
         dark: Light on dark.
     """
-    held = [record for record in records if record.rho is not None]
+    held = [record for record in records_of(records) if record.rho is not None]
     if not held:
         message = "plot_rho: no record has a share of the past that was kept"
         raise ValueError(message)
     return _drawn(held, [record.rho for record in held], "E[rho]", dark=dark, top=1.0)
 
 
-def plot_retained(records: Sequence[StepRecord], *, dark: bool = False) -> "Figure":
+def plot_retained(records: Source, *, dark: bool = False) -> "Figure":
     """Rows of data that each block retains, batch by batch: curves, or a map where there are many blocks.
 
     Args:
-        records: Of a run.
+        records: Of a run, the run itself, or the folder of its records.
         dark: Light on dark.
     """
-    if not records:
+    held = records_of(records)
+    if not held:
         message = "plot_retained: there are no records"
         raise ValueError(message)
-    values = [record.retained for record in records]
-    return _drawn(records, values, "rows retained", dark=dark)
+    values = [record.retained for record in held]
+    return _drawn(held, values, "rows retained", dark=dark)
 
 
 def plot_scores(
@@ -79,7 +90,7 @@ def plot_scores(
     figure, (ax,) = new_figure(9.0, 3.6, dark=dark)
     for (name, run), colour in zip(named.items(), colours(), strict=False):
         values = [_number(getattr(record, score)) for record in run.records]
-        ax.plot(values, label=name, color=colour, linewidth=1.4)
+        ax.plot(values, label=plain(name), color=colour, linewidth=1.4)
     label_batches(ax, [record.label for record in next(iter(named.values())).records])
     ax.set_ylabel("nats a row")
     ax.set_title(_TITLES[score])
@@ -107,7 +118,7 @@ def _drawn(
         return _map(table, labels, title, dark=dark, top=top)
     figure, (ax,) = new_figure(9.0, 3.6, dark=dark)
     for (name, curve), colour in zip(table.items(), colours(), strict=False):
-        ax.plot(curve, label=name.replace("$", r"\$"), color=colour, linewidth=1.4)
+        ax.plot(curve, label=plain(name), color=colour, linewidth=1.4)
     label_batches(ax, labels)
     ax.set_ylim(0.0, top if top is None else 1.02 * top)
     ax.set_ylabel(title)
@@ -136,14 +147,11 @@ def _map(
         parts, aspect="auto", cmap="cividis", vmin=0.0, vmax=top, interpolation="nearest"
     )
     label_batches(ax, labels[::step])
-    names = [name.replace("$", r"\$") for name in table]
+    names = [plain(name) for name in table]
     places = np.unique(np.linspace(0, len(names) - 1, min(len(names), 60)).astype(int))
     ax.set_yticks(places, [names[place] for place in places], fontsize="x-small")
     ax.grid(visible=False)
-    bar = figure.colorbar(image, ax=ax, label=title)
-    ink = ax.title.get_color()
-    bar.ax.tick_params(colors=ink)
-    bar.ax.yaxis.label.set_color(ink)
+    add_bar(ax, image, title)
     return figure
 
 

@@ -1,29 +1,40 @@
 """Parameters over the batches of a run: one with its band, or components of a mixture as they move."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from streambayes.drift import find_drift
-from streambayes.learning import StepRecord
-from streambayes.reports._plotting import COLOURS, add_legend, colours, label_batches, new_figure
+from streambayes.learning import Run, StepRecord
+from streambayes.learning._record import records_of
+from streambayes.reports._plotting import (
+    COLOURS,
+    add_legend,
+    colours,
+    label_batches,
+    new_figure,
+    plain,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["plot_components", "plot_parameter"]
 
+Source = Run | Iterable[StepRecord] | str | Path
+
 
 def plot_parameter(
-    records: Sequence[StepRecord], parameter: str, *, level: float = 0.9, dark: bool = False
+    records: Source, parameter: str, *, level: float = 0.9, dark: bool = False
 ) -> "Figure":
     """What is believed of a parameter, batch by batch: its mean, a band, and where its block has changed.
 
     Args:
-        records: Of a run.
+        records: Of a run, the run itself, or the folder of its records.
         parameter: Its readable name, such as ``mean of x``.
         level: Probability of the band, which takes the posterior as normal.
         dark: Light on dark.
@@ -31,11 +42,12 @@ def plot_parameter(
     if not 0.0 < level < 1.0:
         message = f"plot_parameter: level must lie in (0, 1), got {level}"
         raise ValueError(message)
-    home = _home(records, parameter)
-    track = np.array([_found(record, home, parameter) for record in records])
+    held = records_of(records)
+    home = _home(held, parameter)
+    track = np.array([_found(record, home, parameter) for record in held])
     reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
     figure, (ax,) = new_figure(9.0, 3.6, dark=dark)
-    places = np.arange(len(records))
+    places = np.arange(len(held))
     ax.fill_between(
         places,
         track[:, 0] - reach * track[:, 1],
@@ -46,8 +58,8 @@ def plot_parameter(
         label=f"{level:.0%} band",
     )
     ax.plot(places, track[:, 0], color=COLOURS["blue"], linewidth=1.4, label="mean")
-    by_index = {record.index: place for place, record in enumerate(records)}
-    told = [event for event in find_drift(records) if event.block == home]
+    by_index = {record.index: place for place, record in enumerate(held)}
+    told = [event for event in find_drift(held) if event.block == home]
     for number, event in enumerate(told):
         ax.axvline(
             by_index[event.first],
@@ -56,26 +68,25 @@ def plot_parameter(
             linestyle=":" if event.kind == "outlier" else "--",
             label=None if number else "change",
         )
-    label_batches(ax, [record.label for record in records])
-    ax.set_ylabel(_plain(parameter))
+    label_batches(ax, [record.label for record in held])
+    ax.set_ylabel(plain(parameter))
     add_legend(ax)
     return figure
 
 
-def plot_components(
-    records: Sequence[StepRecord], x: str, y: str, *, dark: bool = False
-) -> "Figure":
+def plot_components(records: Source, x: str, y: str, *, dark: bool = False) -> "Figure":
     """How the components of a mixture move in the plane of two columns: from the ring to the dot.
 
     Args:
-        records: Of a run.
+        records: Of a run, the run itself, or the folder of its records.
         x: A column.
         y: Another one.
         dark: Light on dark.
     """
+    held = records_of(records)
     tails = [
         name.removeprefix(f"mean of {x}")
-        for parameters in _last(records).values()
+        for parameters in _last(held).values()
         for name in parameters
         if name == f"mean of {x}" or name.startswith(f"mean of {x} | ")
     ]
@@ -87,13 +98,13 @@ def plot_components(
         ways = []
         for column in (x, y):
             name = f"mean of {column}{tail}"
-            home = _home(records, name)
-            ways.append([_found(record, home, name)[0] for record in records])
+            home = _home(held, name)
+            ways.append([_found(record, home, name)[0] for record in held])
         ax.plot(*ways, color=colour, linewidth=1.0, alpha=0.7)
         ax.plot(ways[0][0], ways[1][0], "o", color=colour, markerfacecolor="none")
-        ax.plot(ways[0][-1], ways[1][-1], "o", color=colour, label=_plain(tail.strip(" |")) or None)
-    ax.set_xlabel(f"mean of {_plain(x)}")
-    ax.set_ylabel(f"mean of {_plain(y)}")
+        ax.plot(ways[0][-1], ways[1][-1], "o", color=colour, label=plain(tail.strip(" |")) or None)
+    ax.set_xlabel(f"mean of {plain(x)}")
+    ax.set_ylabel(f"mean of {plain(y)}")
     add_legend(ax)
     return figure
 
@@ -121,8 +132,3 @@ def _home(records: Sequence[StepRecord], parameter: str) -> str:
 def _found(record: StepRecord, block: str, parameter: str) -> tuple[float, float]:
     parameters = (record.parameters or {}).get(block, {})
     return parameters.get(parameter, (math.nan, math.nan))
-
-
-def _plain(text: str) -> str:
-    """Without what a figure would take for mathematics."""
-    return text.replace("$", r"\$")

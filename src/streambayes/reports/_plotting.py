@@ -11,7 +11,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "add_legend", "colours", "label_batches", "new_figure", "save_figure"]
+__all__ = [
+    "COLOURS",
+    "add_bar",
+    "add_legend",
+    "colours",
+    "label_batches",
+    "new_figure",
+    "plain",
+    "save_figure",
+]
 
 COLOURS = {  # Okabe and Ito's palette
     "black": "#000000",
@@ -73,18 +82,27 @@ def add_legend(ax: "Axes", **options: Any) -> None:
         ax.legend(labelcolor=ax.title.get_color(), frameon=False, fontsize="small", **options)
 
 
+def add_bar(ax: "Axes", image: Any, label: str) -> None:
+    """What the colours of a map mean."""
+    bar = ax.figure.colorbar(image, ax=ax, label=label)
+    ink = ax.title.get_color()
+    bar.ax.tick_params(colors=ink)
+    bar.ax.yaxis.label.set_color(ink)
+
+
 def label_batches(ax: "Axes", labels: Sequence[str], most: int = 8) -> None:
     """Name some of the batches below the axes; one by one from 0."""
     places = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), most)).astype(int))
     names = [labels[place] for place in places]
-    ax.set_xticks(places, [_short(name) for name in names])
+    ax.set_xticks(places, [plain(name, 18) for name in names])
     ax.set_xlabel("batch")
 
 
-def _short(name: str, most: int = 18) -> str:
-    """A name that fits, without what a figure would take for mathematics."""
-    plain = name.replace("$", r"\$")
-    return plain if len(plain) <= most else plain[: most - 1] + "…"
+def plain(name: str, most: int = 40) -> str:
+    """A name that fits on one line, without what a figure would take for mathematics."""
+    line = " ".join(name.split())
+    short = line if len(line) <= most else line[: most - 1] + "…"
+    return short.replace("$", r"\$")
 
 
 def save_figure(figure: "Figure", folder: Path, name: str) -> tuple[Path, Path]:
