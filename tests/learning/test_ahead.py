@@ -46,17 +46,22 @@ def assert_same(run, state, infos):
         assert record.seconds > 0.0
 
 
-SIZES = [40, 33, 60, 64, 65, 100, 0, 30, *[50] * 40, 3000, 50, 0, 20_000, 50]
+FEW_SIZES = [40, 33, 60, 100, 0, *[50] * 40]  # two programs, one of them full and started again
+ALL_SIZES = [40, 33, 60, 64, 65, 100, 0, 30, *[50] * 40, 3000, 50, 0, 20_000, 50]
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_a_run_ahead_is_its_steps(policy):
+@pytest.mark.parametrize(
+    ("policy", "sizes"),
+    [*((policy, FEW_SIZES) for policy in POLICIES), (sb.HPP(), ALL_SIZES), (sb.Auto(), ALL_SIZES)],
+    ids=lambda value: value.name if hasattr(value, "name") else str(len(value)),
+)
+def test_a_run_ahead_is_its_steps(policy, sizes):
     learner = sb.StreamLearner(MODEL, policy)
-    batches = list(stream(SIZES))
+    batches = list(stream(sizes))
     run = sb.run(learner, batches, prequential=False)
     assert_same(run, *stepped(learner, batches))
     assert run.records[0].rho is None
-    assert [record.index for record in run.records] == list(range(len(SIZES)))
+    assert [record.index for record in run.records] == list(range(len(sizes)))
 
 
 def test_gaps_and_narrow_numbers():
