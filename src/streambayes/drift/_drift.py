@@ -3,15 +3,14 @@
 import collections
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import final
 
 from streambayes._core.table import Table
 from streambayes.drift._event import DriftEvent
 from streambayes.drift._monitor import DriftMonitor
-from streambayes.learning import Run, StepRecord
 from streambayes.learning._record import records_of
+from streambayes.learning._run import RecordSource
 
 __all__ = ["Drift", "find_drift"]
 
@@ -114,9 +113,7 @@ class Drift:
         return Table(columns, tuple(rows))
 
 
-def find_drift(
-    records: Run | Iterable[StepRecord] | str | Path, *, false_alarms: float = 0.01
-) -> Drift:
+def find_drift(records: RecordSource, *, false_alarms: float = 0.01) -> Drift:
     """What has changed, by the records of a run.
 
     Args:

@@ -24,7 +24,7 @@ from streambayes.models import AbstractModel
 if TYPE_CHECKING:
     from streambayes.drift import Drift
 
-__all__ = ["Comparison", "Run", "Scores", "compare", "run"]
+__all__ = ["Comparison", "RecordSource", "Run", "Scores", "compare", "run"]
 
 _KEPT = 1000
 _DRAWN = "predictive densities by importance sampling"
@@ -109,6 +109,10 @@ class Run:
             )
         used = tuple(column for column in columns if any(row[column] is not None for row in rows))
         return Table(used, tuple({column: row[column] for column in used} for row in rows))
+
+
+RecordSource = Run | Iterable[StepRecord] | str | Path
+"""A run, its records, or the folder that they were written to: what ``records_of`` takes."""
 
 
 @final

@@ -1,13 +1,12 @@
 """How far back a block's memories reach, batch by batch, as a picture."""
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from streambayes.learning import Run, StepRecord
+from streambayes.learning import StepRecord
 from streambayes.learning._record import records_of
+from streambayes.learning._run import RecordSource
 from streambayes.reports._plotting import add_bar, label_batches, new_figure, plain
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ __all__ = ["plot_memory"]
 
 
 def plot_memory(
-    records: Run | Iterable[StepRecord] | str | Path,
+    records: RecordSource,
     block: str | None = None,
     *,
     dark: bool = False,

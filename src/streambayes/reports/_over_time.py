@@ -1,14 +1,14 @@
 """Curves over the batches of a run: what was kept, what is retained, how well it predicts."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from streambayes.learning import Comparison, Run, StepRecord
 from streambayes.learning._record import records_of
+from streambayes.learning._run import RecordSource
 from streambayes.reports._plotting import (
     add_bar,
     add_legend,
@@ -25,7 +25,6 @@ __all__ = ["plot_retained", "plot_rho", "plot_scores"]
 
 _FEW = 5
 _MOST_COLUMNS = 2000
-Source = Run | Iterable[StepRecord] | str | Path
 Score = Literal["test_bound", "test_predictive", "prequential", "forecast"]
 _TITLES = {
     "test_bound": "held-out rows, bound (TMLL)",
@@ -35,7 +34,7 @@ _TITLES = {
 }
 
 
-def plot_rho(records: Source, *, dark: bool = False) -> "Figure":
+def plot_rho(records: RecordSource, *, dark: bool = False) -> "Figure":
     """The share of the past that was kept, batch by batch: a curve, or a map where blocks have their own.
 
     Args:
@@ -49,7 +48,7 @@ def plot_rho(records: Source, *, dark: bool = False) -> "Figure":
     return _drawn(held, [record.rho for record in held], "E[rho]", dark=dark, top=1.0)
 
 
-def plot_retained(records: Source, *, dark: bool = False) -> "Figure":
+def plot_retained(records: RecordSource, *, dark: bool = False) -> "Figure":
     """Rows of data that each block retains, batch by batch: curves, or a map where there are many blocks.
 
     Args:

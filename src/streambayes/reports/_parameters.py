@@ -1,16 +1,16 @@
 """Parameters over the batches of a run: one with its band, or components of a mixture as they move."""
 
 import math
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from streambayes.drift import find_drift
-from streambayes.learning import Run, StepRecord
+from streambayes.learning import StepRecord
 from streambayes.learning._record import records_of
+from streambayes.learning._run import RecordSource
 from streambayes.reports._plotting import (
     COLOURS,
     add_legend,
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_components", "plot_parameter"]
 
-Source = Run | Iterable[StepRecord] | str | Path
-
 
 def plot_parameter(
-    records: Source, parameter: str, *, level: float = 0.9, dark: bool = False
+    records: RecordSource, parameter: str, *, level: float = 0.9, dark: bool = False
 ) -> "Figure":
     """What is believed of a parameter, batch by batch: its mean, a band, and where its block has changed.
 
@@ -74,7 +72,7 @@ def plot_parameter(
     return figure
 
 
-def plot_components(records: Source, x: str, y: str, *, dark: bool = False) -> "Figure":
+def plot_components(records: RecordSource, x: str, y: str, *, dark: bool = False) -> "Figure":
     """How the components of a mixture move in the plane of two columns: from the ring to the dot.
 
     Args:
