@@ -41,7 +41,7 @@ app.command(
     help="Every way to forget, on streams that drift in known ways and on real ones.\n\n"
     "Generated streams (stationary, abrupt, frequent, gradual, walk, recurring, bursts) of draws, values and "
     "regressions in batches of 1 to 1000 rows, five seeds each; Electricity, Minneapolis stops with "
-    "streambayes\\[data], Lending Club with --loans. Takes about half an hour on two cores; --quick is much shorter. "
+    "streambayes\\[data], Lending Club with --loans. Takes about 20 minutes on two cores; --quick is much shorter. "
     "Writes summary.csv (regret against the best fixed policy), cells.csv (every stream), recovery.csv, "
     "partial.csv (which columns drift), cost.csv, real.csv and figures (PNG and SVG).",
     epilog="Examples:\n\n"

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self, TextIO, final
 
@@ -137,14 +137,15 @@ def read_records(folder: str | Path) -> Iterator[StepRecord]:
                 raise ValueError(message) from None
 
 
-def records_of(source: Any) -> list[StepRecord]:
-    """All records of a run, of the folder that they were written to, or of any iterable."""
+def records_of(source: Any) -> Iterable[StepRecord]:
+    """All records of a run, of the folder that they were written to, or of any iterable; one by one."""
     if isinstance(source, str | Path):
-        return list(read_records(source))
+        return read_records(source)
     folder = getattr(source, "folder", None)
     if folder is not None and (folder / _FILE).is_file():  # a run keeps the last ones only
-        return list(read_records(folder))
-    return list(getattr(source, "records", source))
+        return read_records(folder)
+    found: Iterable[StepRecord] = getattr(source, "records", source)
+    return found
 
 
 def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def plot_retained(records: RecordSource, *, dark: bool = False) -> "Figure":
         records: Of a run, the run itself, or the folder of its records.
         dark: Light on dark.
     """
-    held = records_of(records)
+    held = list(records_of(records))
     if not held:
         message = "plot_retained: there are no records"
         raise ValueError(message)
@@ -81,18 +81,17 @@ def plot_scores(
             getattr(record, name) is not None for run in named.values() for record in run.records
         )
     ]
-    if score is None and known:
-        score = known[0]  # type: ignore[assignment]
-    if score not in known:
-        message = f"plot_scores: the records have no {score or 'score'}; there are {known}"
+    chosen: str = score if score is not None else next(iter(known), "score")
+    if chosen not in known:
+        message = f"plot_scores: the records have no {chosen}; there are {known}"
         raise ValueError(message)
     figure, (ax,) = new_figure(9.0, 3.6, dark=dark)
     for (name, run), colour in zip(named.items(), colours(), strict=False):
-        values = [_number(getattr(record, score)) for record in run.records]
+        values = [_number(getattr(record, chosen)) for record in run.records]
         ax.plot(values, label=plain(name), color=colour, linewidth=1.4)
     label_batches(ax, [record.label for record in next(iter(named.values())).records])
     ax.set_ylabel("nats a row")
-    ax.set_title(_TITLES[score])
+    ax.set_title(_TITLES[chosen])
     if len(named) > 1:
         add_legend(ax)
     return figure

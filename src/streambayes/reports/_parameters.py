@@ -40,7 +40,7 @@ def plot_parameter(
     if not 0.0 < level < 1.0:
         message = f"plot_parameter: level must lie in (0, 1), got {level}"
         raise ValueError(message)
-    held = records_of(records)
+    held = list(records_of(records))
     home = _home(held, parameter)
     track = np.array([_found(record, home, parameter) for record in held])
     reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
@@ -81,7 +81,7 @@ def plot_components(records: RecordSource, x: str, y: str, *, dark: bool = False
         y: Another one.
         dark: Light on dark.
     """
-    held = records_of(records)
+    held = list(records_of(records))
     tails = [
         name.removeprefix(f"mean of {x}")
         for parameters in _last(held).values()
