@@ -21,6 +21,7 @@ RANKS = {
     "checkpoint": 5,
     "datasets": 5,
     "reports": 5,
+    "dashboard": 6,
     "experiments": 6,
     "cli": 7,
 }

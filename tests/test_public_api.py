@@ -13,6 +13,8 @@ PACKAGES = [
     "streambayes.learning",
     "streambayes.drift",
     "streambayes.metrics",
+    "streambayes.dashboard",
+    "streambayes.reports",
     "streambayes.sources",
     "streambayes.checkpoint",
     "streambayes.testing",

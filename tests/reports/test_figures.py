@@ -64,7 +64,7 @@ def test_scores_of_methods():
     found = sb.compare(model, list(stream(2)), [sb.SVB(), sb.HPP()], progress=False)
     ax = drawn(reports.plot_scores(found))
     assert [line.get_label() for line in ax.lines] == ["SVB", "HPP"]
-    assert ax.get_title() == "held-out rows, bound (TMLL)"
+    assert ax.get_title() == "held-out rows, predictive density"
     ax = drawn(reports.plot_scores(found, "prequential"))
     expected = [record.prequential for record in found.runs["HPP"].records[1:]]
     assert ax.lines[1].get_ydata()[1:].tolist() == expected

@@ -10,6 +10,7 @@ from streambayes.cli._compare import compare
 from streambayes.cli._contest import show_contest
 from streambayes.cli._output import Output, Quiet, writing_into
 from streambayes.cli._reproduce import reproduce
+from streambayes.cli._see import report, watch
 
 __all__ = ["app"]
 
@@ -24,9 +25,10 @@ app.add_typer(reproduce, name="reproduce")
 
 
 @app.command(
-    help="Learn a real stream with four ways to forget, in less than a minute.\n\n"
+    help="Learn a real stream with five ways to forget, in about a minute.\n\n"
     "Electricity in New South Wales, 1996 to 1998, month by month: a market that is joined with another "
-    "after a year. The data comes with the library.",
+    "after a year. The data comes with the library. Writes report.html, tables and figures, and in runs what "
+    "[cyan]streambayes report[/cyan] and [cyan]streambayes watch[/cyan] read.",
     epilog="Example: [cyan]streambayes demo[/cyan]",
 )
 def demo(output: Output = Path("streambayes-demo"), quiet: Quiet = False) -> None:
@@ -48,6 +50,23 @@ app.command(
     "[cyan]streambayes compare --quick --output comparison[/cyan]\n\n"
     "[cyan]streambayes compare --new-kinds -o other-streams[/cyan]",
 )(compare)
+
+
+app.command(
+    help="Write a report of a run: one file with the story in words, figures and tables.\n\n"
+    "The file needs no network and opens in any browser, on a phone and in print too. A folder of several runs "
+    "gives one report that compares them.",
+    epilog="Examples:\n\n[cyan]streambayes report runs/sensor -o sensor.html[/cyan]\n\n"
+    "[cyan]streambayes report streambayes-demo/runs --title Electricity[/cyan]",
+)(report)
+app.command(
+    help="Serve a live page of a run, while it goes on or afterwards.\n\n"
+    "Progress, scores, what was kept of the past, changes as they happen; choose a block to see what is believed "
+    "of it. With a folder of many runs, search and pick one. The page is served to this machine alone; to serve "
+    "it to others, give --host and a token.",
+    epilog="Examples:\n\n[cyan]streambayes watch runs/sensor[/cyan]\n\n"
+    "[cyan]STREAMBAYES_TOKEN=a-long-secret streambayes watch runs --host 0.0.0.0[/cyan]",
+)(watch)
 
 
 def _print_version(wanted: bool) -> None:

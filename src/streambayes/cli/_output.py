@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["Output", "OutputError", "Quiet", "prepare", "writing_into"]
+__all__ = ["Output", "OutputError", "Quiet", "prepare", "saying_errors", "writing_into"]
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="Folder to write into; made if it is not there.")
@@ -27,7 +27,7 @@ def writing_into(folder: Path) -> Iterator[None]:
     A folder that was made for nothing is taken away.
     """
     there = folder.exists()
-    try:
+    with saying_errors(folder):
         prepare(folder)
         try:
             yield
@@ -35,13 +35,20 @@ def writing_into(folder: Path) -> Iterator[None]:
             if not there and not any(folder.iterdir()):
                 folder.rmdir()
             raise
+
+
+@contextlib.contextmanager
+def saying_errors(path: Path) -> Iterator[None]:
+    """What goes wrong with a file or a folder is said in one sentence and ends the command."""
+    try:
+        yield
     except (OutputError, ImportError, ValueError, TypeError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None
     except OSError as error:
         sentence = str(error)
         if error.strerror is not None:  # the system's, not one of our own
-            where = error.filename or folder
+            where = error.filename or path
             sentence = f"{where} cannot be read or written ({error.strerror.lower()})."
         typer.echo(f"Error: {sentence}", err=True)
         raise typer.Exit(2) from None

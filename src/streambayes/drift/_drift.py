@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import final
+from typing import Literal, final
 
 from streambayes._core.table import Table
 from streambayes.drift._event import DriftEvent
@@ -26,12 +26,10 @@ class Drift:
     Attributes:
         events: The changes, in the order of their first batches.
         num_batches: Batches that were looked at.
-        num_blocks: Blocks that were looked at in each.
     """
 
     events: tuple[DriftEvent, ...]
     num_batches: int
-    num_blocks: int
 
     def __iter__(self) -> Iterator[DriftEvent]:
         return iter(self.events)
@@ -48,7 +46,7 @@ class Drift:
             return f"Nothing has changed in {batches}."
         if len(self.events) <= _TOLD:
             return "\n".join(event.sentence for event in self.events)
-        counts = collections.Counter(event.block for event in self.events)
+        counts = self.count("block")
         often = ", ".join(f"{block} {count}" for block, count in counts.most_common(_NAMED))
         more = ", ..." if len(counts) > _NAMED else ""
         first = f"{len(self.events)} changes in {self.num_batches} batches: {often}{more}."
@@ -59,6 +57,10 @@ class Drift:
                 *(event.sentence for event in self.clearest(_TOLD)),
             ]
         )
+
+    def count(self, what: Literal["block", "kind"]) -> collections.Counter[str]:
+        """How many events each block has, or how many there are of each kind."""
+        return collections.Counter(getattr(event, what) for event in self.events)
 
     def clearest(self, number: int) -> tuple[DriftEvent, ...]:
         """So many events, those with the largest evidence, in the order of their first batches."""
@@ -121,17 +123,16 @@ def find_drift(records: RecordSource, *, false_alarms: float = 0.01) -> Drift:
         false_alarms: How many false alarms per batch to allow, all blocks together: 0.01 is one in 100 batches.
     """
     monitor = DriftMonitor(false_alarms=false_alarms)
-    num_batches = num_blocks = 0
+    num_batches = 0
     is_told = False
     for record in records_of(records):
         monitor.take(record)
         num_batches += 1
         is_told = is_told or record.parameters is not None or not record.num_rows
-        num_blocks = max(num_blocks, len(record.parameters or ()))
     if num_batches and not is_told:
         message = (
             "find_drift: these records say nothing of parameters; learn the stream with "
             "run(..., drift=True)"
         )
         raise ValueError(message)
-    return Drift(monitor.events, num_batches, num_blocks)
+    return Drift(monitor.events, num_batches)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, final
 
 import numpy as np
@@ -18,6 +19,7 @@ from streambayes.forgetting import (
     PowerPrior,
 )
 from streambayes.learning import Scores, StepRecord, StreamBatch, StreamLearner, run
+from streambayes.learning._record import RECORDS, folder_name
 from streambayes.models import AbstractModel
 
 __all__ = [
@@ -230,6 +232,7 @@ def hold_contest(
     held_out: str | None = None,
     prequential: bool = True,
     advance: Advance | None = None,
+    record: Path | None = None,
     **settings: Any,
 ) -> Contest:
     """Learn the stream with every method, from every start.
@@ -245,9 +248,17 @@ def hold_contest(
         held_out: Column that says which rows to hold out.
         prequential: Whether to score each batch before learning from it, too.
         advance: Called with what is being done, how many runs are done and how many there are.
+        record: Folder to write the records of each method's first start to, in a folder of its own; what is
+            there is replaced.
         **settings: Passed on to every ``StreamLearner``.
     """
     settings_of = [{}] * starts if isinstance(starts, int) else list(starts)
+
+    folders = {}
+    if record is not None:
+        folders = {policy.name: record / folder_name(name) for name, policy in policies.items()}
+    for folder in folders.values():
+        (folder / RECORDS).unlink(missing_ok=True)
 
     def learn(policy: AbstractForgetting[Any, Any], start: int) -> Track:
         learned = run(
@@ -259,6 +270,7 @@ def hold_contest(
             prequential=prequential,
             seed=start,
             progress=False,
+            record=None if start else folders.get(policy.name),
         )
         return Track(learned.records, learned.scores)
 

@@ -1,12 +1,14 @@
-"""What a newcomer runs first: a real stream, four ways to forget, a table and figures."""
+"""What a newcomer runs first: a real stream, five ways to forget, a table, figures and a report."""
 
+import dataclasses
 from pathlib import Path
 
 from streambayes.experiments._contest import Advance, hold_contest
 from streambayes.experiments._report import Report, write_report
 from streambayes.experiments.electricity import calendar_months
-from streambayes.forgetting import HPP, MHPP, SVB, PowerPrior
+from streambayes.forgetting import HPP, MHPP, SVB, Auto, PowerPrior
 from streambayes.models import Network
+from streambayes.reports import write_report as write_page
 
 __all__ = ["demonstrate", "market"]
 
@@ -24,7 +26,7 @@ def market() -> Network:
 
 
 def demonstrate(output: str | Path, *, advance: Advance | None = None) -> Report:
-    """Learn the electricity market month by month with SVB, PP, HPP and MHPP.
+    """Learn the electricity market month by month with Auto, SVB, PP, HPP and MHPP.
 
     Args:
         output: Folder to write into; it is made if it is not there.
@@ -33,10 +35,19 @@ def demonstrate(output: str | Path, *, advance: Advance | None = None) -> Report
     contest = hold_contest(
         market(),
         calendar_months()[:31],  # the last one has five days
-        {"SVB": SVB(), "PP 0.9": PowerPrior(0.9), "HPP": HPP(), "MHPP": MHPP()},
+        {
+            "Auto": Auto(),
+            "SVB": SVB(),
+            "PP 0.9": PowerPrior(0.9),
+            "HPP": HPP(),
+            "MHPP": MHPP(),
+        },
         starts=1,
         prequential=False,
         advance=advance,
+        record=Path(output) / "runs",
     )
     title = "Electricity: 31 months of a market that was joined with another after a year"
-    return write_report(contest, Path(output), title, {})
+    found = write_report(contest, Path(output), title, {})
+    page = write_page(Path(output) / "runs", Path(output) / "report.html", title=title)
+    return dataclasses.replace(found, files=(page, *found.files))

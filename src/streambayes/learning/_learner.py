@@ -534,8 +534,15 @@ class StreamLearner:
         event = "latent variables start anew from this batch: too little was seen before it"
         return replaced(state, belief=belief), (event,) if state.num_batches else ()
 
+    def replace(self, **settings: Any) -> "StreamLearner":
+        """The same learner with some settings replaced, such as ``max_sweeps``."""
+        return StreamLearner(self.model, self.forgetting, **{**self._given(), **settings})
+
     def __reduce__(self) -> tuple[Any, ...]:
-        settings: dict[str, Any] = {
+        return functools.partial(StreamLearner, **self._given()), (self.model, self.forgetting)
+
+    def _given(self) -> dict[str, Any]:
+        return {
             "prior": self._prior,
             "scale": self._given_scale,
             "start": self._start,
@@ -543,7 +550,6 @@ class StreamLearner:
             "tolerance": self.tolerance,
             "max_sweeps": self.max_sweeps,
         }
-        return functools.partial(StreamLearner, **settings), (self.model, self.forgetting)
 
     def __repr__(self) -> str:
         return f"StreamLearner({self.model!r}, {self.forgetting!r})"

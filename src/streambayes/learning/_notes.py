@@ -14,7 +14,7 @@ from streambayes.families import AbstractBelief, Blocks, Point
 from streambayes.learning._state import LearnerState
 from streambayes.models import AbstractModel
 
-__all__ = ["Noter", "Notes", "noter"]
+__all__ = ["Noter", "Notes", "noter", "rounded"]
 
 _DIGITS = 8
 
@@ -73,8 +73,8 @@ class Noter:
         num_blocks, num_parameters = len(self._blocks), len(self._names)
         ends = num_blocks, num_blocks + num_parameters
         moved, means, deviations = np.split(flat, ends)
-        means = _rounded(means, deviations).tolist()
-        moved, deviations = (_rounded(part).tolist() for part in (moved, deviations))
+        means = rounded(means, deviations).tolist()
+        moved, deviations = (rounded(part).tolist() for part in (moved, deviations))
         parameters: dict[str, dict[str, tuple[float, float]]] = {
             block: {} for block in self._blocks
         }
@@ -117,15 +117,17 @@ class Noter:
 noter = functools.cache(Noter)
 
 
-def _rounded(numbers: np.ndarray, spreads: np.ndarray | None = None) -> np.ndarray:
+def rounded(
+    numbers: np.ndarray, spreads: np.ndarray | None = None, digits: int = _DIGITS
+) -> np.ndarray:
     """To so many digits, and as many of a small spread: there are many numbers in a record."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        places = _DIGITS - 1 - np.floor(np.log10(np.abs(numbers)))
+        places = digits - 1 - np.floor(np.log10(np.abs(numbers)))
         if spreads is not None:
-            known = _DIGITS - 3 - np.floor(np.log10(spreads))
+            known = digits - 3 - np.floor(np.log10(spreads))
             places = np.where(np.isfinite(known), np.fmax(places, known), places)
         unit = 10.0 ** np.abs(places)  # a whole number, so that what is rounded is short to write
-        rounded = np.where(
+        short = np.where(
             places < 0, np.round(numbers / unit) * unit, np.round(numbers * unit) / unit
         )
-    return np.where(np.isfinite(rounded), rounded, numbers)
+    return np.where(np.isfinite(short), short, numbers)

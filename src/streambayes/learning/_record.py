@@ -1,15 +1,33 @@
-"""StepRecord: one step of a run as plain data, in memory and as a line of JSON on disk."""
+"""StepRecord: one step of a run as plain data, in memory and as a line of JSON in a file."""
 
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Iterator
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self, TextIO, final
+from typing import Any, final
 
-__all__ = ["RecordWriter", "StepRecord", "read_records", "records_of"]
+__all__ = [
+    "RECORDS",
+    "RecordReader",
+    "RecordWriter",
+    "RunFacts",
+    "StepRecord",
+    "folder_name",
+    "read_records",
+    "records_of",
+]
 
-_FILE = "records.jsonl"
+RECORDS = "records.jsonl"
+"""The file in a run's folder.
+
+Lines of four kinds, each a JSON object: ``{"run": ...}`` opens a run or goes on with it, ``{"blocks": ...}`` names the
+blocks and their parameters, ``{"index": ...}`` is a record, ``{"ended": ...}`` says how the run ended. What a record
+says of every block is a list in the order of the last ``blocks``, so that names are not repeated.
+"""
+_TAIL = 4096
+"""Bytes by which a file that was read is known again."""
 
 
 @final
@@ -84,37 +102,138 @@ class StepRecord:
     moved: dict[str, float] | None = None
     parameters: dict[str, dict[str, tuple[float, float]]] | None = None
 
-    def to_json(self) -> str:
-        """One line of JSON; numbers that are not finite become null."""
-        return json.dumps(_finite(dataclasses.asdict(self)), allow_nan=False)
 
-    @classmethod
-    def from_json(cls, line: str) -> Self:
-        """The record that ``to_json`` wrote."""
-        fields = json.loads(line)
-        return cls(**_with_tuples(fields))
+@final
+@dataclasses.dataclass(frozen=True)
+class RunFacts:
+    """What is known of a run before its first record.
+
+    Attributes:
+        policy: Its forgetting policy, by name.
+        model: Its model, by name.
+        total: How many batches there are, if that is known.
+    """
+
+    policy: str | None = None
+    model: str | None = None
+    total: int | None = None
 
 
 @final
 class RecordWriter:
-    """Appends records to a folder, one line each, visible to readers at once."""
+    """Appends the records of a run to a file, one line each, visible to readers at once.
 
-    def __init__(self, folder: str | Path, *, append: bool) -> None:
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        if not append and (path / _FILE).exists() and (path / _FILE).stat().st_size:
-            message = f"{path} already holds the records of a run; choose another folder"
+    Args:
+        folder: Where the file is; it is made if it is not there.
+        append: Whether to go on with the records that are there.
+        facts: What is known of the run.
+    """
+
+    def __init__(self, folder: str | Path, *, append: bool, facts: RunFacts | None = None) -> None:
+        path = Path(folder) / RECORDS
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not append and path.exists() and path.stat().st_size:
+            message = f"{path.parent} already holds the records of a run; choose another folder"
             raise FileExistsError(message)
-        self._file: TextIO = (path / _FILE).open("a", encoding="utf-8")
+        self._file = path.open("ab")
+        self._file.truncate(_end_of_lines(path))  # what was being written when a program was killed
+        self._facts = facts or RunFacts()
+        self._has_begun = False
+        self._blocks: dict[str, list[str]] = {}
 
     def write(self, record: StepRecord) -> None:
         """Append one record."""
-        self._file.write(record.to_json() + "\n")
+        lines = []
+        if not self._has_begun:
+            lines.append({"run": dataclasses.asdict(self._facts)})
+            self._has_begun = True
+        if not _names_all(self._blocks, record):
+            self._blocks = _with_names_of(self._blocks, record)
+            lines.append({"blocks": self._blocks})
+        self._write(*lines, _packed(record, self._blocks))
+
+    def close(self, ended: str = "finished") -> None:
+        """No more records."""
+        if self._has_begun and not self._file.closed:
+            self._write({"ended": ended})
+        self._file.close()
+
+    def _write(self, *lines: Mapping[str, Any]) -> None:
+        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+        self._file.write(text.encode())
         self._file.flush()
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+
+@final
+class RecordReader:
+    """Reads the records of a run that was recorded in a folder, or is being recorded.
+
+    Args:
+        folder: The run's folder.
+
+    Attributes:
+        path: The file.
+        facts: What the file says of the run.
+        ended: How the run ended; ``None`` while it goes on.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.path = Path(folder) / RECORDS
+        if not self.path.is_file():
+            message = f"{self.path}: no such file; run(..., record=folder) writes one"
+            raise FileNotFoundError(message)
+        self.facts = RunFacts()
+        self.ended: str | None = None
+        self._blocks: dict[str, list[str]] = {}
+        self._line = 0
+        self._place = 0
+        self._tail = b""
+
+    def new(self) -> Iterator[StepRecord]:
+        """Records that have been written since the last call.
+
+        A last line that is being written, or was when the program ended, is left for the next call.
+        """
+        with self.path.open("rb") as file:
+            file.seek(self._place)
+            for text in file:
+                if not text.endswith(b"\n"):
+                    return
+                self._line += 1
+                self._place += len(text)
+                self._tail = text[-_TAIL:]
+                try:
+                    record = self._read(json.loads(text))
+                except (ValueError, TypeError, KeyError, AttributeError) as error:
+                    message = f"{self.path}, line {self._line}: not a record of a run ({error})"
+                    raise ValueError(message) from None
+                if record is not None:
+                    yield record
+
+    @property
+    def share_read(self) -> float:
+        """How much of the file has been read."""
+        return min(self._place / max(self.path.stat().st_size, 1), 1.0)
+
+    def is_replaced(self) -> bool:
+        """Whether there is another file now, or none."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._place - len(self._tail))
+                return file.read(len(self._tail)) != self._tail
+        except OSError:
+            return True
+
+    def _read(self, line: Any) -> StepRecord | None:
+        if "run" in line:
+            self.facts, self.ended = RunFacts(**line["run"]), None
+        elif "blocks" in line:
+            self._blocks = dict(line["blocks"])
+        elif "ended" in line:
+            self.ended = str(line["ended"])
+        else:
+            return _unpacked(line, self._blocks)
+        return None
 
 
 def read_records(folder: str | Path) -> Iterator[StepRecord]:
@@ -122,19 +241,7 @@ def read_records(folder: str | Path) -> Iterator[StepRecord]:
 
     A last line that is being written, or was when the program ended, is left out.
     """
-    path = Path(folder) / _FILE
-    if not path.is_file():
-        message = f"{path}: no such file; run(..., record=folder) writes one"
-        raise FileNotFoundError(message)
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                yield StepRecord.from_json(line.decode())
-            except (ValueError, TypeError, KeyError) as error:
-                message = f"{path}, line {number}: not a record of a run ({error})"
-                raise ValueError(message) from None
+    yield from RecordReader(folder).new()
 
 
 def records_of(source: Any) -> Iterable[StepRecord]:
@@ -142,36 +249,95 @@ def records_of(source: Any) -> Iterable[StepRecord]:
     if isinstance(source, str | Path):
         return read_records(source)
     folder = getattr(source, "folder", None)
-    if folder is not None and (folder / _FILE).is_file():  # a run keeps the last ones only
+    if folder is not None and (folder / RECORDS).is_file():  # a run keeps the last ones only
         return read_records(folder)
     found: Iterable[StepRecord] = getattr(source, "records", source)
     return found
 
 
-def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    """What JSON has made lists of, as it was."""
-    memory = fields.get("memory")
-    if isinstance(memory, dict):
-        memory = {label: tuple(weights) for label, weights in memory.items()}
-    elif memory is not None:
-        memory = tuple(memory)
-    parameters = fields.get("parameters")
-    if parameters is not None:
-        parameters = {
-            block: {name: (_number(mean), _number(sd)) for name, (mean, sd) in of_block.items()}
-            for block, of_block in parameters.items()
-        }
-    return {
-        **fields,
-        "events": tuple(fields["events"]),
-        "memory": memory,
-        "parameters": parameters,
-    }
+def folder_name(run: str) -> str:
+    """The name of a run as that of a folder, whatever is in it; at most as long as systems allow."""
+    quoted = urllib.parse.quote(run, safe=" =,()")[:200]
+    return quoted if quoted.strip(". ") else quoted.replace(".", "%2E").replace(" ", "%20")
 
 
-def _number(value: float | None) -> float:
-    """A number that was not finite has become null."""
-    return math.nan if value is None else value
+_BY_BLOCK = (
+    "rho",
+    "omega",
+    "retained",
+    "log_bf",
+    "drifting",
+    "recalled",
+    "memory",
+    "log_restart",
+    "rho_sd",
+    "moved",
+    "parameters",
+)
+"""Fields that may have an entry for every block."""
+
+
+def _packed(record: StepRecord, blocks: Mapping[str, list[str]]) -> dict[str, Any]:
+    """A record without names of blocks; numbers that are not finite become ``None``."""
+    fields = {name: _finite(value) for name, value in vars(record).items()}
+    for name in _BY_BLOCK:
+        value = fields[name]
+        if name == "parameters" and value is not None:
+            fields[name] = [_flat(value.get(block), names) for block, names in blocks.items()]
+        elif isinstance(value, dict):
+            fields[name] = [value.get(block) for block in blocks]
+    return fields
+
+
+def _unpacked(fields: dict[str, Any], blocks: Mapping[str, list[str]]) -> StepRecord:
+    """A record as it was; what is not known of a block is left out."""
+    for name in _BY_BLOCK:
+        value = fields[name]
+        if name == "parameters" and value is not None:
+            fields[name] = {
+                block: _named(numbers, names)
+                for (block, names), numbers in zip(blocks.items(), value, strict=True)
+                if numbers is not None
+            }
+        elif name == "memory" and value is not None:
+            if isinstance(value[0], list):
+                value = dict(zip(blocks, map(tuple, value), strict=True))
+            fields[name] = value if isinstance(value, dict) else tuple(value)
+        elif isinstance(value, list):
+            entries = zip(blocks, value, strict=True)
+            fields[name] = {block: entry for block, entry in entries if entry is not None}
+    return StepRecord(**{**fields, "events": tuple(fields["events"])})
+
+
+def _flat(parameters: Any, names: list[str]) -> list[float | None] | None:
+    """Means and standard deviations of a block's parameters in one list."""
+    if parameters is None:
+        return None
+    return [number for name in names for number in parameters[name]]
+
+
+def _named(numbers: list[float | None], names: list[str]) -> dict[str, tuple[float, float]]:
+    values = [math.nan if number is None else number for number in numbers]
+    return dict(zip(names, zip(values[::2], values[1::2], strict=True), strict=True))
+
+
+def _names_all(blocks: Mapping[str, list[str]], record: StepRecord) -> bool:
+    """Whether these are all names in a record."""
+    return all(
+        blocks.keys() >= value.keys()
+        for name in _BY_BLOCK
+        if isinstance(value := getattr(record, name), dict)
+    ) and all(blocks[block] or not names for block, names in (record.parameters or {}).items())
+
+
+def _with_names_of(blocks: Mapping[str, list[str]], record: StepRecord) -> dict[str, list[str]]:
+    found = {name: list(parameters) for name, parameters in (record.parameters or {}).items()}
+    every = dict(blocks)
+    for name in _BY_BLOCK:
+        value = getattr(record, name)
+        if isinstance(value, dict):
+            every |= {block: found.get(block) or every.get(block, []) for block in value}
+    return every
 
 
 def _finite(value: Any) -> Any:
@@ -182,3 +348,17 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def _end_of_lines(path: Path) -> int:
+    """Where the last whole line of a file ends."""
+    with path.open("rb") as file:
+        place = file.seek(0, 2)
+        while place > 0:
+            start = max(place - 65536, 0)
+            file.seek(start)
+            found = file.read(place - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            place = start
+    return 0

@@ -1,9 +1,10 @@
 """run and compare: learners over a whole stream, with records and scores."""
 
 import collections
+import contextlib
 import dataclasses
 import time as clock
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -15,13 +16,15 @@ from streambayes.forgetting import AbstractForgetting
 from streambayes.learning._ahead import Ahead, Done, can_go_ahead
 from streambayes.learning._intake import Pieces, StreamBatch, table
 from streambayes.learning._learner import Score, StepError, StreamLearner
-from streambayes.learning._notes import Notes, noter
+from streambayes.learning._notes import Notes, noter, rounded
 from streambayes.learning._progress import Progress
-from streambayes.learning._record import RecordWriter, StepRecord
+from streambayes.learning._record import RecordWriter, RunFacts, StepRecord, folder_name
 from streambayes.learning._state import LearnerState, StepInfo
 from streambayes.models import AbstractModel
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from streambayes.drift import Drift
 
 __all__ = ["Comparison", "RecordSource", "Run", "Scores", "compare", "run"]
@@ -74,6 +77,18 @@ class Run:
 
         return find_drift(self)
 
+    def plot(self, *, dark: bool = False) -> "Figure":
+        """How well it predicts, what it keeps of the past and how far blocks move, batch by batch."""
+        from streambayes.reports import plot_run
+
+        return plot_run(self, dark=dark)
+
+    def report(self, path: str | Path) -> Path:
+        """Write a report of the run, one file that any browser shows without a network."""
+        from streambayes.reports import write_report
+
+        return write_report(self, path)
+
     def table(self) -> Table:
         """The steps, one per row; with one rho per block, the lowest and whose it is."""
         columns = (
@@ -121,6 +136,12 @@ class Comparison:
     """Several policies after the same stream; ``runs`` by the policy's name."""
 
     runs: Mapping[str, Run]
+
+    def report(self, path: str | Path) -> Path:
+        """Write a report of all runs, one file that any browser shows without a network."""
+        from streambayes.reports import write_report
+
+        return write_report(self, path)
 
     def table(self) -> Table:
         """The policies, one per row, with their scores: means over rows, higher is better."""
@@ -205,7 +226,7 @@ def run(
         states={} if state is None else {"": state},
         drift=drift,
         progress=progress,
-        record=record,
+        folders={} if record is None else {"": record},
         on_record=on_record,
     )[""]
 
@@ -223,6 +244,7 @@ def compare(
     seed: int = 0,
     drift: bool = True,
     progress: bool | None = None,
+    record: str | Path | None = None,
     **settings: Any,
 ) -> Comparison:
     """Learn one stream with several policies, on identical splits and from the same start.
@@ -240,6 +262,7 @@ def compare(
         seed: For the split and for the start.
         drift: Whether to note in the records how far each block has moved and where its parameters are.
         progress: Whether to show progress; by default if standard error is a terminal.
+        record: Folder to write a record of every step to, as it happens, in a folder for each policy.
         **settings: Passed on to every ``StreamLearner``: ``prior``, ``scale``, ``start``, ...
     """
     if isinstance(policies, AbstractForgetting) or not all(
@@ -254,6 +277,7 @@ def compare(
         message = f"compare: policies must be one or more, and distinct, got {names}"
         raise ValueError(message)
     learners = {policy.name: StreamLearner(model, policy, **settings) for policy in policies}
+    folders = {name: Path(record) / folder_name(name) for name in names} if record else {}
     return Comparison(
         _drive(
             learners,
@@ -267,7 +291,7 @@ def compare(
             states={},
             drift=drift,
             progress=progress,
-            record=None,
+            folders=folders,
             on_record=None,
         )
     )
@@ -286,7 +310,7 @@ def _drive(
     states: Mapping[str, LearnerState],
     drift: bool,
     progress: bool | None,
-    record: str | Path | None,
+    folders: Mapping[str, str | Path],
     on_record: Callable[[StepRecord], Any] | None,
 ) -> dict[str, Run]:
     _check_stream(batches, test_fraction, group, held_out)
@@ -301,7 +325,8 @@ def _drive(
             learner,
             states.get(name),
             seed,
-            record,
+            folders.get(name),
+            total=None if total is None else first + total,
             prequential=prequential,
             forecast=forecast,
             drift=drift,
@@ -311,26 +336,36 @@ def _drive(
         for name, learner in learners.items()
     }
     names = [column.name for column in next(iter(learners.values())).model.columns]
-    try:
-        with Progress(progress, total) as shown:
-            split = _Split(names, test_fraction, group, held_out, seed)
-            try:
-                for index, batch, train, test in split.of(batches, first):
-                    for driver in drivers.values():
-                        for done in driver.take(index, batch, train, test):
-                            shown.update(done.index + 1 - first, done)
-            except Exception:
-                # what came before it is learned and recorded; not so at an interruption, which should be short
+    with _closed_in_the_end(drivers.values()), Progress(progress, total) as shown:
+        split = _Split(names, test_fraction, group, held_out, seed)
+        try:
+            for index, batch, train, test in split.of(batches, first):
                 for driver in drivers.values():
-                    collections.deque(driver.finish(), maxlen=0)
-                raise
+                    for done in driver.take(index, batch, train, test):
+                        shown.update(done.index + 1 - first, done)
+        except Exception:
+            # what came before it is learned and recorded; not so at an interruption, which should be short
             for driver in drivers.values():
-                for done in driver.finish():
-                    shown.update(done.index + 1 - first, done)
-    finally:
+                collections.deque(driver.finish(), maxlen=0)
+            raise
         for driver in drivers.values():
-            driver.close()
+            for done in driver.finish():
+                shown.update(done.index + 1 - first, done)
     return {name: driver.finished() for name, driver in drivers.items()}
+
+
+@contextlib.contextmanager
+def _closed_in_the_end(drivers: Collection["_Driver"]) -> Iterator[None]:
+    """Records say how a run has ended."""
+    ended = "finished"
+    try:
+        yield
+    except BaseException as error:
+        ended = f"stopped: {error}" if str(error) else f"stopped: {type(error).__name__}"
+        raise
+    finally:
+        for driver in drivers:
+            driver.close(ended)
 
 
 def _check_stream(
@@ -458,6 +493,7 @@ class _Driver:
         seed: int,
         record: str | Path | None,
         *,
+        total: int | None,
         prequential: bool,
         forecast: bool,
         drift: bool,
@@ -471,7 +507,10 @@ class _Driver:
         self._forecast = forecast
         self._seed = seed
         self._folder = None if record is None else Path(record).absolute()
-        self._writer = None if record is None else RecordWriter(record, append=state is not None)
+        facts = RunFacts(learner.forgetting.name, type(learner.model).__name__, total)
+        self._writer = (
+            None if record is None else RecordWriter(record, append=state is not None, facts=facts)
+        )
         kept = None if record is None else _KEPT
         self._records: collections.deque[StepRecord] = collections.deque(maxlen=kept)
         self._sums = dict.fromkeys(
@@ -579,9 +618,9 @@ class _Driver:
             num_test=0 if held_out is None else held_out.num_rows,
             bound=info.bound,
             fall=info.fall,
-            rho=info.rho if self._has_past else None,
-            omega=info.omega if self._has_past else None,
-            retained=info.retained,
+            rho=_short(info.rho) if self._has_past else None,
+            omega=_short(info.omega) if self._has_past else None,
+            retained=_short(info.retained),
             test_bound=None if held_out is None else held_out.bound,
             test_predictive=None if held_out is None else held_out.predictive,
             prequential=None if before is None else before.predictive,
@@ -591,13 +630,13 @@ class _Driver:
             outcome=info.outcome.name.lower(),
             events=info.events,
             seconds=seconds,
-            log_bf=info.log_bf if self._has_past else None,
-            drifting=info.drifting if self._has_past else None,
-            recalled=info.recalled if self._has_past else None,
-            memory=_rounded(info.memory),
+            log_bf=_short(info.log_bf) if self._has_past else None,
+            drifting=_short(info.drifting) if self._has_past else None,
+            recalled=_short(info.recalled) if self._has_past else None,
+            memory=_shares(info.memory),
             forecast=None if mixed is None or not len(mixed) else float(mixed.mean()),
-            log_restart=info.log_restart if self._has_past else None,
-            rho_sd=info.rho_sd if self._has_past else None,
+            log_restart=_short(info.log_restart) if self._has_past else None,
+            rho_sd=_short(info.rho_sd) if self._has_past else None,
             # in new units there is nothing to compare it with
             moved=notes.moved if notes and self._has_past and not info.events else None,
             parameters=notes.parameters if notes else None,
@@ -614,10 +653,10 @@ class _Driver:
             self._on_record(record)
         return record
 
-    def close(self) -> None:
+    def close(self, ended: str = "finished") -> None:
         """No more records."""
         if self._writer is not None:
-            self._writer.close()
+            self._writer.close(ended)
 
     def finished(self) -> Run:
         """The run so far."""
@@ -637,10 +676,18 @@ class _Driver:
         self._sums[name] = (total + mean * num_rows, rows + num_rows)
 
 
-def _rounded(memory: Any) -> Any:
+def _short(value: Any) -> Any:
+    """What is known of every block, to ten digits."""
+    if not isinstance(value, dict) or not value:
+        return value
+    numbers = np.fromiter(value.values(), float, len(value))
+    return dict(zip(value, rounded(numbers, digits=10).tolist(), strict=True))
+
+
+def _shares(memory: Any) -> Any:
     """Weights to four digits: there are many of them in a record."""
     if isinstance(memory, dict):
-        return {label: _rounded(weights) for label, weights in memory.items()}
+        return {label: _shares(weights) for label, weights in memory.items()}
     return None if memory is None else tuple(round(weight, 4) for weight in memory)
 
 

@@ -1,0 +1,282 @@
+"""The live page and the report in a real browser."""
+
+import contextlib
+import os
+import queue
+import shutil
+import threading
+import time
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+import streambayes as sb
+from streambayes.dashboard import Dashboard
+from streambayes.reports import write_report
+
+from .conftest import stream
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None and "STREAMBAYES_BROWSER" not in os.environ:  # .ci/run sets it
+    pytest.skip("needs chromium: apt-get install chromium", allow_module_level=True)
+
+WAIT = 60_000
+FIGURES = ["#scores-figure", "#map-figure", "#block-figure"]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Tab:
+    """A tab, and everything that was said or asked for in it."""
+
+    def __init__(self, browser, **options):
+        self.page = browser.new_page(viewport={"width": 1100, "height": 900}, **options)
+        self.page.set_default_timeout(WAIT)
+        self.said, self.asked = [], []
+        self.page.on("console", lambda message: self.said.append((message.type, message.text)))
+        self.page.on("pageerror", lambda error: self.said.append(("error", str(error))))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("dialog", lambda dialog: self.said.append(("dialog", dialog.message)))
+
+    def see(self, what, text):
+        expect(self.page.locator(what)).to_contain_text(text, timeout=WAIT)
+
+    def drawn(self):
+        for figure in FIGURES:
+            self.page.wait_for_selector(f"{figure} .main-svg")
+
+    def until(self, condition, given=None):
+        """Wait; the page's policy forbids Playwright's own way, which evaluates text."""
+        end = time.monotonic() + WAIT / 1000
+        while not self.page.evaluate(condition, given):
+            assert time.monotonic() < end, condition
+            self.page.wait_for_timeout(50)
+
+    def curve(self, figure, trace):
+        """Numbers that are drawn."""
+        return self.page.evaluate(
+            "([id, trace]) => Array.from(document.querySelector(id).data[trace].y)", [figure, trace]
+        )
+
+
+@pytest.fixture
+def tab(browser):
+    """A tab in which nothing may go wrong, and which asks nobody but its own server."""
+    opened = Tab(browser)
+    yield opened
+    assert opened.said == []
+    hosts = {url.split("/")[2].split(":")[0] for url in opened.asked if url.startswith("http")}
+    assert hosts <= {"127.0.0.1"}
+    assert all(
+        url.startswith(("http://127.0.0.1:", "data:", "blob:", "file://")) for url in opened.asked
+    )
+    opened.page.close()
+
+
+@contextlib.contextmanager
+def running(folder):
+    """A run that learns a batch whenever it is given one."""
+    given, written = queue.Queue(), queue.Queue()
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y", "z"]))
+
+    def run():
+        sb.run(
+            learner,
+            iter(given.get, None),
+            record=folder,
+            progress=False,
+            on_record=lambda record: written.put((record, time.perf_counter())),
+        )
+
+    thread = threading.Thread(target=run)
+    thread.start()
+
+    def learn(batch):
+        given.put(batch)
+        return written.get(timeout=120)[1]
+
+    try:
+        yield learn
+    finally:
+        given.put(None)
+        thread.join()
+
+
+def test_a_run_is_watched_while_it_goes_on(tab, tmp_path, record_property):
+    folder = tmp_path / "run"
+    batches = list(stream(30, at=20))
+    with Dashboard(folder, port=0) as served, running(folder) as learn:
+        tab.page.goto(served.url)
+        tab.see("#status", "waiting for the first batch")
+        for batch in batches[:20]:
+            learn(batch)
+        tab.see("#status", "20 batches")
+        tab.see("#status", "rows/s")
+        tab.see("#status", "running")
+        tab.drawn()
+        assert tab.page.locator("#event-list li").count() == 0
+        # a change appears without a reload
+        written = learn(batches[20])
+        item = tab.page.wait_for_selector("#event-list li")
+        latency = time.perf_counter() - written
+        record_property("seconds from a record to its change on the page", f"{latency:.2f}")
+        assert item.inner_text().startswith("Batch 20: mean of y changed at once")
+        for batch in batches[21:]:
+            learn(batch)
+        tab.see("#status", "30 batches")
+        tab.until("() => document.querySelector('#scores-figure').data[0].y.length === 30")
+        assert sum(url.endswith("/page.js") for url in tab.asked) == 1
+    run = list(sb.read_records(folder))
+    assert tab.curve("#scores-figure", 0)[1:] == pytest.approx(
+        [record.prequential for record in run][1:], rel=1e-4
+    )
+
+
+def test_a_block_is_shown_when_it_is_chosen(tab, finished):
+    with Dashboard(finished, port=0) as served:
+        tab.page.goto(served.url)
+        tab.drawn()
+        tab.see("#story", "40 batches (0 to 39)")
+        tab.see("#num-events", "1")
+        expected = {
+            block: [
+                record.parameters[block][f"mean of {block}"][0]
+                for record in sb.read_records(finished / "first")
+            ]
+            for block in "xyz"
+        }
+
+        def shows(block):
+            tab.until(
+                "name => document.querySelector('#block-figure').dataset.block === name", block
+            )
+            assert tab.curve("#block-figure", 2) == pytest.approx(expected[block], rel=1e-4)
+
+        shows("y")  # the one that has changed
+        # a row of the map: the last of three
+        area = tab.page.locator("#map-figure .nsewdrag").first
+        area.scroll_into_view_if_needed()
+        box = area.bounding_box()
+        tab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 0.8 * box["height"])
+        tab.page.wait_for_selector("#map-figure .hoverlayer .hovertext")
+        tab.page.mouse.down()
+        tab.page.mouse.up()
+        shows("z")
+        tab.page.select_option("#blocks", label="x")
+        shows("x")
+        tab.page.click("#event-list button")
+        shows("y")
+        tab.page.fill("#block-search", "Z")
+        assert tab.page.locator("#blocks option").all_inner_texts() == ["z"]
+        tab.page.select_option("#kind", "moved")
+        tab.until("() => document.querySelector('#map-figure').data[0].zmin === -4")
+
+
+def test_one_of_several_runs_is_picked(tab, finished):
+    with Dashboard(finished, port=0) as served:
+        tab.page.goto(served.url)
+        tab.see("#found", "2 of 2")
+        tab.page.fill("#search", "sec")
+        tab.see("#found", "1 of 2")
+        tab.page.select_option("#runs", label="second")
+        tab.see("#status", "10 of 10 batches")
+        tab.see("#title", "second")
+        tab.see("#map-text", "One share for all blocks")
+
+
+def test_a_dropped_connection_recovers(browser, tmp_path):
+    folder = tmp_path / "run"
+    tab = Tab(browser)
+    batches = list(stream(8))
+    with running(folder) as learn:
+        for batch in batches[:4]:
+            learn(batch)
+        with Dashboard(folder, port=0) as served:
+            tab.page.goto(served.url)
+            tab.see("#status", "4 batches")
+            url, port = served.url, served.port
+        tab.see("#status", "The connection is lost; trying again.")
+        for batch in batches[4:]:
+            learn(batch)
+        with Dashboard(folder, port=port):
+            tab.see("#status", "8 batches")
+            assert "lost" not in tab.page.locator("#status").get_attribute("class")
+    assert tab.asked.count(url) == 1  # the page was not loaded again
+    # nothing but the connection itself is complained about
+    assert all("ERR_" in text for _, text in tab.said), tab.said
+    tab.page.close()
+
+
+def test_the_report_opens_with_its_figures(tab, finished, tmp_path):
+    path = write_report(finished, tmp_path / "report.html")
+    tab.page.goto(path.as_uri())
+    tab.drawn()
+    assert len(tab.curve("#scores-figure", 0)) == 40
+    assert tab.page.locator("#scores-figure .trace.scatter").count() == 2
+    records = list(sb.read_records(finished / "first"))
+    expected = [record.parameters["y"]["mean of y"][0] for record in records]
+    assert tab.curve("#block-figure", 2) == pytest.approx(expected, abs=1e-3)
+    tab.page.select_option("#runs", label="second")
+    tab.see("#map-text", "One share for all blocks")
+    tab.page.emulate_media(media="print")
+    assert not tab.page.is_visible("#picker")
+    assert tab.page.is_visible("#scores-figure")
+    assert len(tab.asked) == 1 + sum(url.startswith(("data:", "blob:")) for url in tab.asked)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_fits_a_phone(browser, finished, tmp_path, scheme):
+    path = write_report(finished, tmp_path / "report.html")
+    tab = Tab(browser, color_scheme=scheme)
+    tab.page.set_viewport_size({"width": 360, "height": 700})
+    tab.page.goto(path.as_uri())
+    tab.drawn()
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360
+    light = (
+        tab.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    )
+    assert light == (scheme == "light")
+    assert tab.said == []
+    tab.page.close()
+
+
+def test_names_are_shown_as_text(tab, tmp_path):
+    """A run's name, columns and labels of batches with markup in them, on the live page and in the report."""
+    names = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "a" * 400]
+    rng = np.random.default_rng(0)
+    batches = [
+        sb.StreamBatch(
+            {name: rng.normal(size=60) + 3.0 * (number >= 8) for name in names},
+            label=f"<b>{number}</b>",
+        )
+        for number in range(12)
+    ]
+    folder = tmp_path / "%3Cscript%3Ealert(3)%3C%2Fscript%3E"
+    learner = sb.StreamLearner(sb.models.Gaussian(names))
+    sb.run(learner, batches, record=folder, progress=False)
+    page = write_report(folder, tmp_path / "report.html", title="<script>alert(4)</script>")
+
+    def looks_right():
+        tab.drawn()
+        tab.see(
+            "#event-list", "Batch <b>8</b>: mean of <img src=x onerror=alert(1)> changed at once"
+        )
+        assert tab.page.locator("img").count() == 0
+        labels = tab.page.locator("#map-figure .ytick text").all_inner_texts()
+        assert labels[0].startswith("<img src=x onerror=alert(1)")
+        assert "<b>0</b>" in tab.page.locator("#scores-figure .xtick text").all_inner_texts()
+
+    tab.page.goto(page.as_uri())
+    tab.see("#title", "<script>alert(4)</script>")
+    looks_right()
+    with Dashboard(tmp_path, port=0) as served:
+        tab.page.goto(served.url)
+        tab.see("#title", "<script>alert(3)</script>")
+        looks_right()

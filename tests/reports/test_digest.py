@@ -1,0 +1,171 @@
+"""A digest shows what the records say, whatever their number."""
+
+import base64
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import streambayes as sb
+from streambayes.reports._digest import Digest
+from streambayes.reports._story import compare_in_words, tell
+
+
+def learned(policy, num_batches=30):
+    rng = np.random.default_rng(1)
+    batches = [
+        {"x": rng.normal(size=40) + 3 * (number >= 20), "y": rng.normal(size=40)}
+        for number in range(num_batches)
+    ]
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), policy)
+    return sb.run(learner, batches, test_fraction=0.25, progress=False)
+
+
+def digested(records, name="run"):
+    digest = Digest(name)
+    for record in records:
+        digest.take(record)
+    return digest
+
+
+def decoded(table, num_columns, lowest, highest):
+    codes = np.frombuffer(base64.b64decode(table["codes"]), np.uint8).reshape(-1, num_columns)
+    return np.where(codes == 255, np.nan, lowest + codes / 254 * (highest - lowest))
+
+
+@pytest.fixture(scope="module")
+def run():
+    return learned(sb.MHPP())
+
+
+@pytest.fixture(scope="module")
+def long(run):
+    """5,000 batches with numbers of their own."""
+    rng = np.random.default_rng(2)
+    record = run.records[-1]
+    return [
+        dataclasses.replace(
+            record,
+            index=index,
+            label=f"b{index}",
+            rho={"x": rng.uniform(), "y": rng.uniform()},
+            moved={"x": rng.exponential(), "y": rng.exponential()},
+            log_restart={"x": -1.0, "y": -1.0},
+            prequential=rng.normal(),
+            parameters={"x": {"mean of x": (rng.normal(), 1.0)}, "y": {"mean of y": (0.0, 1.0)}},
+        )
+        for index in range(5000)
+    ]
+
+
+def test_a_short_run_is_shown_batch_by_batch(run):
+    overview = digested(run.records).overview()
+    assert overview["labels"] == [record.label for record in run.records]
+    assert overview["step"] == 1
+    shares = decoded(overview["maps"]["rho"], 30, 0.0, 1.0)
+    assert np.isnan(shares[:, 0]).all()
+    for place, block in enumerate(overview["blocks"]):
+        expected = [record.rho[block] for record in run.records[1:]]
+        assert shares[place, 1:] == pytest.approx(expected, abs=0.5 / 254 + 1e-9)
+    moved = 10 ** decoded(overview["maps"]["moved"], 30, -4.0, 4.0)
+    expected = [record.moved["x"] for record in run.records[1:]]
+    assert np.log10(moved[0, 1:]) == pytest.approx(
+        np.log10(np.clip(expected, 1e-4, 1e4)), abs=0.016
+    )
+    curve = overview["curves"]["test_predictive"]
+    assert curve == pytest.approx([record.test_predictive for record in run.records], rel=1e-5)
+
+
+def test_scores_are_those_of_the_run(run):
+    scores = digested(run.records).scores
+    for name, score in scores.items():
+        assert score == pytest.approx(getattr(run.scores, name), rel=1e-12)
+    assert set(scores) == {"test_bound", "test_predictive", "prequential"}
+
+
+def test_events_are_those_of_the_run(run):
+    digest = digested(run.records)
+    assert digest.drift.events == run.drift.events
+    assert [event["sentence"] for event in digest.news()["events"]] == [
+        event.sentence for event in run.drift
+    ]
+
+
+def test_parameters_of_a_block(run):
+    digest = digested(run.records)
+    block = digest.block(0)
+    names = [parameter["name"] for parameter in block["parameters"]]
+    assert names == list(run.records[0].parameters["x"])
+    for parameter in block["parameters"]:
+        for place, kind in enumerate(("mean", "sd")):
+            expected = [record.parameters["x"][parameter["name"]][place] for record in run.records]
+            assert parameter[kind] == pytest.approx(expected, rel=1e-5)
+
+
+def test_all_parameters_packed(run):
+    packed = digested(run.records).all_parameters(1_000_000)
+    codes = np.frombuffer(base64.b64decode(packed["mean"]["codes"]), "<u2").reshape(-1, 30)
+    lowest, highest = (np.array(packed["mean"][end])[:, None] for end in ("lowest", "highest"))
+    means = lowest + codes / 65534 * (highest - lowest)
+    for row, (name, home) in enumerate(zip(packed["names"], packed["homes"], strict=True)):
+        block = ["x", "y"][home]
+        expected = [record.parameters[block][name][0] for record in run.records]
+        assert means[row] == pytest.approx(expected, abs=2e-5 * np.ptp(expected) + 1e-8)
+
+
+def test_a_long_run_keeps_extremes_ends_and_means(long):
+    digest = digested(long)
+    overview = digest.overview()
+    step = overview["step"]
+    assert step == 8
+    assert len(overview["labels"]) == 625
+    assert overview["starts"] == list(range(0, 5000, 8))
+    groups = [long[start : start + step] for start in range(0, 5000, step)]
+    shares = decoded(overview["maps"]["rho"], 625, 0.0, 1.0)
+    expected = [min(record.rho["x"] for record in group) for group in groups]
+    assert shares[0] == pytest.approx(expected, abs=0.002)
+    scores = [np.mean([record.prequential for record in group]) for group in groups]
+    assert overview["curves"]["prequential"] == pytest.approx(scores, rel=1e-4, abs=1e-6)
+    means = digest.block(0)["parameters"][0]["mean"]
+    ends = [group[-1].parameters["x"]["mean of x"][0] for group in groups]
+    assert means == pytest.approx(ends, rel=1e-5)
+    coarse = digest.overview(100)
+    assert coarse["step"] == 56
+    expected = [
+        min(record.rho["x"] for record in long[start : start + 56]) for start in range(0, 5000, 56)
+    ]
+    found = decoded(coarse["maps"]["rho"], len(coarse["labels"]), 0.0, 1.0)[0]
+    assert found == pytest.approx(expected, abs=0.002)
+    mean, lowest, label, block = digest.kept()
+    every = [share for record in long for share in record.rho.values()]
+    assert (mean, lowest) == pytest.approx((np.mean(every), min(every)))
+    assert long[int(label[1:])].rho[block] == lowest
+
+
+@pytest.mark.parametrize("policy", [sb.Auto(), sb.HPP(), sb.SVB(), sb.PVB(1000, 0.1)], ids=repr)
+def test_every_policy_can_be_shown(policy):
+    run = learned(policy, 8)
+    digest = digested(run.records)
+    data = [digest.news(), digest.overview(), digest.block(1), digest.all_parameters(1000)]
+    json.loads(json.dumps(data, allow_nan=False))
+    assert len(tell(digest)) >= 3
+
+
+def test_no_record_yet():
+    digest = Digest("empty")
+    json.dumps([digest.news(), digest.overview(), digest.all_parameters(1000)], allow_nan=False)
+    assert tell(digest) == ["No batch has been learned yet."]
+
+
+def test_the_story(run):
+    digest = digested(run.records, "MHPP")
+    said = tell(digest)
+    assert said[0] == "30 batches (0 to 29) of 900 rows were learned, and 300 rows were held out."
+    assert f"{run.scores.test_predictive:.4f} nats a row" in said[1]
+    assert "1 sudden change" in said[3]
+    other = digested(learned(sb.SVB()).records, "SVB")
+    (first, *_) = compare_in_words([other, digest])
+    assert first.startswith("Best by held-out rows, predictive density: MHPP, ")
+    gap = other.scores["test_predictive"] - digest.scores["test_predictive"]
+    assert f"SVB {gap:+.4f}" in first
