@@ -269,9 +269,9 @@ def test_names_are_shown_as_text(tab, tmp_path):
             "#event-list", "Batch <b>8</b>: mean of <img src=x onerror=alert(1)> changed at once"
         )
         assert tab.page.locator("img").count() == 0
-        labels = tab.page.locator("#map-figure .ytick text").all_inner_texts()
+        labels = tab.page.locator("#map-figure .ytick text").all_text_contents()
         assert labels[0].startswith("<img src=x onerror=alert(1)")
-        assert "<b>0</b>" in tab.page.locator("#scores-figure .xtick text").all_inner_texts()
+        assert "<b>0</b>" in tab.page.locator("#scores-figure .xtick text").all_text_contents()
 
     tab.page.goto(page.as_uri())
     tab.see("#title", "<script>alert(4)</script>")

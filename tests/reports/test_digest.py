@@ -143,6 +143,15 @@ def test_a_long_run_keeps_extremes_ends_and_means(long):
     assert long[int(label[1:])].rho[block] == lowest
 
 
+def test_a_long_run_without_scores_or_shares(long):
+    nothing = dict.fromkeys(("prequential", "test_bound", "test_predictive", "rho"))
+    digest = digested(dataclasses.replace(record, **nothing) for record in long[:1100])
+    overview = digest.overview()
+    assert overview["curves"] == {}
+    assert set(overview["maps"]) == {"moved"}
+    assert digest.kept() is None
+
+
 @pytest.mark.parametrize("policy", [sb.Auto(), sb.HPP(), sb.SVB(), sb.PVB(1000, 0.1)], ids=repr)
 def test_every_policy_can_be_shown(policy):
     run = learned(policy, 8)

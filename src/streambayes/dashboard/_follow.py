@@ -13,7 +13,7 @@ from streambayes.reports._story import tell
 
 __all__ = ["Folder", "Followed"]
 
-_SLICE = 0.2
+_SLICE = 0.4
 """Seconds of reading after which those who wait for news get some."""
 _REST = 0.1
 """Seconds in which a file is not looked at twice."""
@@ -43,7 +43,7 @@ class Followed:
     def advance(self) -> int:
         """Read on for a while; a number that changes when there is something new."""
         with self._lock:
-            if time.monotonic() - self._looked >= _REST:
+            if self.is_behind or time.monotonic() - self._looked >= _REST:
                 try:
                     self._read_on()
                 except (OSError, ValueError) as error:
@@ -51,6 +51,11 @@ class Followed:
                     self._trouble = str(error)
                 self._looked = time.monotonic()
             return self._version
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read."""
+        return self._share < 1.0 and self._trouble is None
 
     def news(self) -> dict[str, Any]:
         """What changes with every batch."""

@@ -192,7 +192,7 @@ class Dashboard:
             elif time.monotonic() - spoke > _BEAT:
                 yield ": still here\n\n"
                 spoke = time.monotonic()
-            await sleep(_PAUSE)
+            await sleep(0.0 if run.is_behind else _PAUSE)
 
     async def _run(self, request: Request) -> Followed | None:
         try:

@@ -5,7 +5,8 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from math import hypot, inf, isfinite
 from statistics import NormalDist
 from typing import Any, final
 
@@ -109,9 +110,13 @@ class DriftMonitor:
         num_parameters = sum(map(len, parameters.values()))
         far = NormalDist().inv_cdf(1.0 - 0.5 * self.false_alarms / num_parameters)
         total = sum(filter(_is_finite, (record.moved or {}).values()))
-        for name, now in parameters.items():
+        told = (
+            _of_each(value, parameters)
+            for value in (record.moved, record.log_restart, record.rho, record.rho_sd)
+        )
+        for (name, now), numbers in zip(parameters.items(), zip(*told, strict=True), strict=True):
             block = self._blocks[name]
-            seen = _Seen(record, name, now, total)
+            seen = _Seen(record, now, total, *numbers)
             if block.before is None or (record.events and not seen.is_over(least)):
                 block.start(seen)  # nothing to compare it with, or in other units
                 if seen.is_over(least):  # the first record of a run that goes on from a state
@@ -159,15 +164,35 @@ class DriftMonitor:
 class _Seen:
     """A block in one record."""
 
-    def __init__(self, record: StepRecord, name: str, parameters: Parameters, total: float) -> None:
+    __slots__ = (
+        "index",
+        "label",
+        "log_restart",
+        "moved",
+        "parameters",
+        "rho",
+        "rho_sd",
+        "share",
+    )
+
+    def __init__(
+        self,
+        record: StepRecord,
+        parameters: Parameters,
+        total: float,
+        moved: float | None,
+        log_restart: float | None,
+        rho: float | None,
+        rho_sd: float | None,
+    ) -> None:
         self.index = record.index
         self.label = record.label
         self.parameters = parameters
-        self.moved = _of(record.moved, name)
-        self.share = self.moved / total if self.moved is not None and total > 0.0 else None
-        self.log_restart = _of(record.log_restart, name)
-        self.rho = _of(record.rho, name)
-        self.rho_sd = _of(record.rho_sd, name)
+        self.moved = moved
+        self.share = moved / total if moved is not None and total > 0.0 else None
+        self.log_restart = log_restart
+        self.rho = rho
+        self.rho_sd = rho_sd
 
     def is_over(self, least: float) -> bool:
         """Whether the evidence for a change is large enough."""
@@ -336,17 +361,21 @@ def _distance(some: Parameters, others: Parameters) -> float:
     """The largest difference of a parameter, in standard deviations of what is known of it."""
     farthest = 0.0
     for name, (mean, sd) in some.items():
-        other, other_sd = others.get(name, (math.nan, math.nan))
-        spread = math.hypot(sd, other_sd)
-        if math.isfinite(mean - other) and 0.0 < spread < math.inf:
-            farthest = max(farthest, abs(mean - other) / spread)
+        if name not in others:
+            continue
+        other, other_sd = others[name]
+        spread, gap = hypot(sd, other_sd), abs(mean - other)
+        if gap > farthest * spread and gap < inf and 0.0 < spread < inf:
+            farthest = gap / spread
     return farthest
 
 
-def _of(value: Any, name: str) -> float | None:
-    """What a record says of one block, if it is a number."""
-    found: Any = value.get(name) if isinstance(value, dict) else value
-    return found if _is_finite(found) else None
+def _of_each(value: Any, names: Collection[str]) -> Iterable[float | None]:
+    """What a record says of each block, where it is a number."""
+    if not isinstance(value, dict):
+        return [value if _is_finite(value) else None] * len(names)
+    found = map(value.get, names)
+    return [number if number is not None and isfinite(number) else None for number in found]
 
 
 def _is_finite(value: float | None) -> bool:

@@ -307,7 +307,7 @@ class _Rows:
 
     def halve(self) -> None:
         """Two columns into one."""
-        half = self._fold(self.values.reshape(len(self.values), -1, 2))
+        half = self._fold(self.values.reshape(len(self.values), _COLUMNS // 2, 2))
         self.values = np.full_like(self.values, np.nan)
         self.values[:, : half.shape[1]] = half
 
