@@ -24,6 +24,13 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name != "test_docs.py")
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Print what tests have measured with ``record_property``; nothing is asserted of times."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            terminalreporter.write_line(f"{name}: {value}")
+
+
 @pytest.fixture
 def key():
     """One fixed key; split it for more."""

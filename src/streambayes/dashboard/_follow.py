@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any, final
 
+from streambayes.drift import DriftMonitor
 from streambayes.learning._record import RecordReader
 from streambayes.reports._digest import Digest
 from streambayes.reports._folder import runs_in
@@ -113,6 +114,7 @@ class Folder:
     """
 
     def __init__(self, path: Path, false_alarms: float) -> None:
+        DriftMonitor(false_alarms=false_alarms)  # says what is wrong with it, before anybody looks
         self._path = path
         self._false_alarms = false_alarms
         self._lock = threading.Lock()

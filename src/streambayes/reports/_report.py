@@ -14,7 +14,7 @@ from streambayes.learning._record import RecordReader, RunFacts, records_of
 from streambayes.learning._run import RecordSource
 from streambayes.reports._digest import SCORES, Digest, short
 from streambayes.reports._folder import runs_in
-from streambayes.reports._story import compare_in_words, tell
+from streambayes.reports._story import best_of, compare_in_words, tell
 
 __all__ = ["asset", "fill_page", "plotly_script", "write_report"]
 
@@ -22,6 +22,7 @@ _MOST_RUNS = 50
 _BYTES = 5_500_000
 """For the parameters of all runs, so that a report stays small enough to send."""
 _TOLD = 20
+_TOLD_OF_OTHERS = 5
 _POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data: blob:\">\n"
@@ -158,6 +159,7 @@ def _page(digests: list[Digest], title: str | None) -> str:
 def _story(digests: list[Digest]) -> str:
     """In words, the clearest changes, and a table of scores."""
     parts = []
+    best = best_of(digests)
     if len(digests) > 1:
         parts += [_paragraph(sentence, "lead") for sentence in compare_in_words(digests)]
         parts.append(_table(digests))
@@ -167,7 +169,7 @@ def _story(digests: list[Digest]) -> str:
         said = tell(digest)
         parts.append(_paragraph(said[0], "lead"))
         parts += [_paragraph(sentence) for sentence in said[1:]]
-        events = digest.drift.clearest(_TOLD if len(digests) == 1 else 5)
+        events = digest.drift.clearest(_TOLD if digest is best else _TOLD_OF_OTHERS)
         if events:
             number = len(digest.drift.events)
             if number > len(events):

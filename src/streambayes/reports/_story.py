@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from streambayes.reports._digest import SCORES, Digest, short
 
-__all__ = ["compare_in_words", "tell"]
+__all__ = ["best_of", "compare_in_words", "tell"]
 
 _KINDS = {
     "abrupt": ("sudden change", "sudden changes"),
@@ -63,6 +63,15 @@ def compare_in_words(digests: Sequence[Digest]) -> list[str]:
             f"Best by {meaning}: {short(best.name, 60)}, {best.scores[score]:.4f} nats a row; {others}."
         )
     return said
+
+
+def best_of(digests: Sequence[Digest]) -> Digest:
+    """The run that predicts best, by the most telling score that any has; the first without scores."""
+    for score in SCORES:
+        known = [digest for digest in digests if score in digest.scores]
+        if known:
+            return max(known, key=lambda digest: digest.scores[score])
+    return digests[0]
 
 
 def _learned(digest: Digest) -> str:
