@@ -1,5 +1,6 @@
 """The commands."""
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from streambayes.cli._compare import compare
 from streambayes.cli._contest import show_contest
 from streambayes.cli._output import Output, Quiet, writing_into
 from streambayes.cli._reproduce import reproduce
-from streambayes.cli._see import report, watch
+from streambayes.cli._see import report, serving, watch
 
 __all__ = ["app"]
 
@@ -29,13 +30,25 @@ app.add_typer(reproduce, name="reproduce")
     "Electricity in New South Wales, 1996 to 1998, month by month: a market that is joined with another "
     "after a year. The data comes with the library. Writes report.html, tables and figures, and in runs what "
     "[cyan]streambayes report[/cyan] and [cyan]streambayes watch[/cyan] read.",
-    epilog="Example: [cyan]streambayes demo[/cyan]",
+    epilog="Examples:\n\n[cyan]streambayes demo[/cyan]\n\n[cyan]streambayes demo --dashboard[/cyan]",
 )
-def demo(output: Output = Path("streambayes-demo"), quiet: Quiet = False) -> None:
+def demo(
+    output: Output = Path("streambayes-demo"),
+    dashboard: Annotated[
+        bool,
+        typer.Option(
+            "--dashboard", help="Serve a live page meanwhile, and until you press Ctrl-C."
+        ),
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
     """The demonstration."""
     from streambayes.experiments._demo import demonstrate
 
-    with writing_into(output):
+    with (
+        writing_into(output),
+        serving(output / "runs") if dashboard else contextlib.nullcontext(),
+    ):
         show_contest(lambda advance: demonstrate(output, advance=advance), quiet=quiet)
 
 

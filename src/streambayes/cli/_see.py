@@ -1,5 +1,8 @@
 """streambayes report and streambayes watch: a run in words and figures, afterwards or live."""
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +11,7 @@ import typer
 from streambayes.cli._output import Quiet, saying_errors
 from streambayes.cli._progress import bar
 
-__all__ = ["report", "watch"]
+__all__ = ["report", "serving", "watch"]
 
 Run = Annotated[
     Path,
@@ -78,3 +81,16 @@ def watch(
         if not run.exists():
             typer.echo(f"{run} is not there yet; the page waits for its first batch.")
         page.serve()
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[None]:
+    """A live page of runs that a command learns, meanwhile and until the command is interrupted."""
+    from streambayes.dashboard import Dashboard
+
+    with Dashboard(folder) as page:
+        typer.echo(f"{page.url}  (the live page)")
+        yield
+        typer.echo(f"{page.url} is served until you press Ctrl-C.")
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()

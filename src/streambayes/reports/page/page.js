@@ -11,7 +11,7 @@
   // names are text wherever they come from: Plotly would read some of it as markup
   const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
-  const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C8C8C"];
+  const COLOURS = [matchMedia("(prefers-color-scheme: dark)").matches ? "#56B4E9" : "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#7F7FFF", "#D55E00", "#8C8C8C"];
   const KINDS = {
     rho: ["share of the past that was kept", "E[rho]"],
     moved: ["how far blocks moved", "log10 nats"],
