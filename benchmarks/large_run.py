@@ -39,9 +39,10 @@ def learn(folder: Path) -> None:
     sb.run(learner, stream(), prequential=False, record=folder)
 
 
-def until(page: Page, condition: str) -> float:
-    """Seconds until a condition holds."""
+def seconds_until(page: Page, list_id: str, choice: dict[str, Any], condition: str) -> float:
+    """Choose something in a list; seconds until a condition holds."""
     started = time.perf_counter()
+    page.select_option(list_id, **choice)
     while not page.evaluate(condition):
         page.wait_for_timeout(5)
     return time.perf_counter() - started
@@ -49,17 +50,21 @@ def until(page: Page, condition: str) -> float:
 
 def look(page: Page) -> dict[str, float]:
     """Use the page: choose a block, the other map, search."""
-    seconds = {}
-    page.select_option("#blocks", index=77)
-    seconds["another block is drawn"] = until(
-        page,
-        "() => document.querySelector('#block-figure').dataset.block === document.querySelector('#blocks').selectedOptions[0].text",
-    )
-    page.select_option("#kind", "moved")
-    seconds["the other map is drawn"] = until(
-        page, "() => document.querySelector('#map-figure').data[0].zmin === -4"
-    )
-    return seconds
+    shown = "document.querySelector('#blocks').selectedOptions[0].text"
+    return {
+        "another block is drawn": seconds_until(
+            page,
+            "#blocks",
+            {"index": 77},
+            f"() => document.querySelector('#block-figure').dataset.block === {shown}",
+        ),
+        "the other map is drawn": seconds_until(
+            page,
+            "#kind",
+            {"value": "moved"},
+            "() => document.querySelector('#map-figure').data[0].zmin === -4",
+        ),
+    }
 
 
 def main(folder: Path) -> None:

@@ -108,4 +108,8 @@ def test_demo(tmp_path, monkeypatch):
     months = electricity.calendar_months()[20:22]
     monkeypatch.setattr("streambayes.experiments._demo.calendar_months", lambda: months)
     report = demonstrate(tmp_path)
-    check(report, ["SVB", "PP 0.9", "HPP", "MHPP"])
+    check(report, ["Auto", "SVB", "PP 0.9", "HPP", "MHPP"])
+    assert "2 batches" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert len(list(sb.read_records(tmp_path / "runs" / "PP 0.9"))) == 2
+    demonstrate(tmp_path)  # again, into the same folder
+    assert len(list(sb.read_records(tmp_path / "runs" / "PP 0.9"))) == 2

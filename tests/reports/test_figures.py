@@ -52,6 +52,45 @@ def test_a_long_run_is_drawn_by_means_over_neighbours():
     assert cells[:, 0] == pytest.approx(first)
 
 
+@pytest.mark.parametrize("policy", [sb.SVB(), sb.MHPP(), sb.Auto()], ids=lambda policy: policy.name)
+def test_a_run_at_a_glance(policy):
+    run = learned(policy, columns=7)
+    figure = run.plot(dark=True)
+    drawn(figure)
+    scores, shares, retained = figure.axes[:3]
+    assert scores.get_title() == "whole batch, before learning it"
+    assert scores.lines[0].get_ydata()[3] == run.records[3].prequential
+    if policy.name != "SVB":
+        cells = np.asarray(shares.images[0].get_array())
+        assert cells[0, 5] == pytest.approx(run.records[5].rho["x0"])
+    cells = np.asarray(retained.images[0].get_array())
+    assert cells[0, -1] == pytest.approx(run.records[-1].retained["x0"])
+    plain = learned(sb.SVB(), prequential=False).plot()
+    assert [ax.get_ylabel() for ax in plain.axes] == ["E[rho]", "rows retained"]
+
+
+def test_the_bound_climbs():
+    model = sb.models.GaussianMixture(["x0", "x1"], 3)
+    learner = sb.StreamLearner(model, sb.HPP())
+    first, second = list(stream(2, 2))
+    state, _ = learner.step(learner.init(first), first)
+    ax = drawn(reports.plot_bound(learner, state, second))
+    bounds = ax.lines[0].get_ydata()
+    info = learner.step(state, second)[1]
+    assert len(bounds) == min(info.num_sweeps, 50) > 3
+    assert (np.diff(bounds) >= -1e-12).all()
+    assert bounds[0] < bounds[-1]
+    if info.num_sweeps <= 50:
+        assert bounds[-1] == pytest.approx(info.bound / info.num_rows, rel=1e-12)
+    few = reports.plot_bound(learner, state, second, most=2).axes[0].lines[0].get_ydata()
+    assert few.tolist() == bounds[:2].tolist()
+    free = sb.StreamLearner(model, sb.SVI(1000))
+    with pytest.raises(ValueError, match=r"SVI 1000, .* climbs no bound"):
+        reports.plot_bound(free, free.init(first), first)
+    with pytest.raises(ValueError, match="most must be a whole number of at least 1"):
+        reports.plot_bound(learner, state, second, most=0)
+
+
 def test_retained_rows():
     run = learned(sb.Auto())
     ax = drawn(reports.plot_retained(run.records))

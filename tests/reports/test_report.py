@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import streambayes as sb
+from streambayes.experiments.electricity import calendar_months
 from streambayes.learning._record import RecordWriter
 from streambayes.reports import write_report
 
@@ -79,6 +80,24 @@ def test_the_report_names_the_two_that_changed_and_no_other(tmp_path):
         hits += named == {"x2", "x7"} and len(told) == 2
         assert all(text.startswith("Batch 25: ") for text in told if "x2" in text or "x7" in text)
     assert hits >= 19
+
+
+def test_electricity_is_told_in_words(tmp_path):
+    """The market is joined with that of Victoria in May 1997, whose columns appear then."""
+    months = calendar_months()[:31]
+    names = ["nswprice", "nswdemand", "vicprice", "vicdemand", "transfer"]
+    learner = sb.StreamLearner(sb.models.Gaussian(names))
+    found = sb.run(learner, months, test_fraction=1 / 3, prequential=False, progress=False)
+    page = read(found.report(tmp_path / "report.html"))
+    assert "31 batches (1996-05 to 1998-11)" in page.sentences[1]
+    for name in ("vicprice", "vicdemand", "transfer"):
+        assert f"Batch 1997-05: column '{name}' varies for the first time." in page.sentences
+    # one row in November 1997 is a thousand times as high as any other
+    told = [one for one in page.sentences if one.startswith(("Batch 1997-11", "Batch 1997-12"))]
+    assert any("standard deviation of vicprice" in one for one in told)
+    every = [event["sentence"] for event in page.data["runs"][0]["news"]["events"]]
+    assert len(every) == len(found.drift)
+    assert any(one.startswith("Batch 1998-") and "nswdemand" in one for one in every)
 
 
 def test_it_tells_the_story_first_and_holds_the_figures(run, tmp_path):
@@ -191,6 +210,15 @@ def test_many_blocks_and_batches_stay_small(run, tmp_path):
     assert path.stat().st_size < 15_000_000
     assert seen[-1][0] == "run"
     assert 0.9 < seen[-1][1] <= 1.0
+
+
+def test_a_run_whose_records_are_gone_is_reported_from_memory(tmp_path):
+    learner = sb.StreamLearner(sb.models.Gaussian(NAMES))
+    found = sb.run(learner, list(gaussians(0)), record=tmp_path / "run", progress=False)
+    before = read(found.report(tmp_path / "report.html"))
+    (tmp_path / "run" / "records.jsonl").unlink()
+    after = read(found.report(tmp_path / "report.html"))
+    assert after.sentences == before.sentences
 
 
 def test_what_cannot_be_reported(run, tmp_path):

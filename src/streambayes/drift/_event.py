@@ -73,7 +73,7 @@ class DriftEvent:
     Attributes:
         block: The block's readable name.
         kind: ``abrupt``; ``gradual``; ``recurring``, back at what it was before an earlier change;
-            ``outlier``, back with the next batch; or ``new``: a column begins to vary, and its blocks start.
+            ``outlier``, back with the next batch; or ``new``: a column, which ``block`` names, begins to vary.
         first: Number of the batch in which it began.
         last: Number of the last batch that it took.
         label: What the first batch is called.
@@ -86,7 +86,6 @@ class DriftEvent:
         moved: Divergence of what is believed from what was before, in nats, summed over the batches.
         share: Share of this block in the movement of all blocks in those batches.
         like: For a recurring event, the last batch that was like this.
-        note: For a new column, what the learner has said of it.
     """
 
     block: str
@@ -102,14 +101,13 @@ class DriftEvent:
     moved: float | None = None
     share: float | None = None
     like: str | None = None
-    note: str | None = None
 
     @property
     def sentence(self) -> str:
         """What happened, for people who do not know the model."""
         where = f"Batch {_line(self.label)}"
         if self.kind == "new":
-            return f"{where}: {self.note}."
+            return f"{where}: column {self.block!r} varies for the first time."
         if self.kind == "outlier":
             what = _line(self.block) if not self.changes else "; ".join(map(str, self.changes[:2]))
             return f"{where} was unusual, and the next was not: {what}."

@@ -1,10 +1,8 @@
 """DriftMonitor: takes the records of a run one by one and says what has changed."""
 
-import ast
 import collections
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Collection, Iterable
 from math import hypot, inf, isfinite
 from statistics import NormalDist
@@ -27,7 +25,6 @@ _LET_GO = 0.5
 """A policy that keeps less than this share of the past has let go of it."""
 _REMEMBERED = 50
 """Earlier states of a block that it may come back to."""
-_NEW = re.compile(r"column (?P<name>.*) varies for the first time(?=:)", re.DOTALL)
 
 
 @final
@@ -90,18 +87,15 @@ class DriftMonitor:
         return found
 
     def _new_columns(self, record: StepRecord) -> Iterable[DriftEvent]:
-        for text in record.events:
-            told = _NEW.match(text)
-            if told is not None:
-                yield DriftEvent(
-                    block=str(ast.literal_eval(told["name"])),
-                    kind="new",
-                    first=record.index,
-                    last=record.index,
-                    label=record.label,
-                    last_label=record.label,
-                    note=told[0],
-                )
+        for name in record.new_columns:
+            yield DriftEvent(
+                block=name,
+                kind="new",
+                first=record.index,
+                last=record.index,
+                label=record.label,
+                last_label=record.label,
+            )
 
     def _changed_blocks(
         self, record: StepRecord, parameters: dict[str, Parameters]

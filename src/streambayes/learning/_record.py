@@ -59,6 +59,7 @@ class StepRecord:
         moved: Per block, the divergence of what is believed after the batch from what was before, in nats.
         parameters: Per block, the mean and the standard deviation of each of its parameters, in the user's
             units, to eight digits or to a hundred-thousandth of the standard deviation.
+        new_columns: Columns that vary for the first time, after others did.
         retained: Rows of data each block retains.
         test_bound: Held-out log-likelihood after learning, the authors' definition.
         test_predictive: Held-out log-likelihood after learning, the real predictive density.
@@ -101,6 +102,7 @@ class StepRecord:
     rho_sd: float | dict[str, float] | None = None
     moved: dict[str, float] | None = None
     parameters: dict[str, dict[str, tuple[float, float]]] | None = None
+    new_columns: tuple[str, ...] = ()
 
 
 @final
@@ -306,7 +308,8 @@ def _unpacked(fields: dict[str, Any], blocks: Mapping[str, list[str]]) -> StepRe
         elif isinstance(value, list):
             entries = zip(blocks, value, strict=True)
             fields[name] = {block: entry for block, entry in entries if entry is not None}
-    return StepRecord(**{**fields, "events": tuple(fields["events"])})
+    several = {name: tuple(fields[name]) for name in ("events", "new_columns")}
+    return StepRecord(**{**fields, **several})
 
 
 def _flat(parameters: Any, names: list[str]) -> list[float | None] | None:

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import itertools
 import time as clock
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
@@ -595,7 +596,10 @@ class _Driver:
             notes = noter(learner.model).note(state, after)
         self._go_on_from(after)
         seconds = clock.perf_counter() - started
-        return self._noted(index, batch, info, seconds, notes, before, held_out, mixed)
+        fresh = after.scale.frozen & ~state.scale.frozen
+        names = [column.name for column in learner.model.columns]
+        new_columns = tuple(itertools.compress(names, fresh)) if self._has_past else ()
+        return self._noted(index, batch, info, seconds, notes, before, held_out, mixed, new_columns)
 
     def _noted(
         self,
@@ -607,6 +611,7 @@ class _Driver:
         before: Score | None = None,
         held_out: Score | None = None,
         mixed: np.ndarray | None = None,
+        new_columns: tuple[str, ...] = (),
     ) -> StepRecord:
         """The record of a batch, kept and added to the scores."""
         scores = [score for score in (held_out, before) if score is not None]
@@ -640,6 +645,7 @@ class _Driver:
             # in new units there is nothing to compare it with
             moved=notes.moved if notes and self._has_past and not info.events else None,
             parameters=notes.parameters if notes else None,
+            new_columns=new_columns,
         )
         self._has_past = self._has_past or info.outcome != Outcome.EMPTY
         self._add("test_bound", record.test_bound, record.num_test)

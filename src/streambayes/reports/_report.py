@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from streambayes.learning import Comparison, Run
-from streambayes.learning._record import RecordReader, RunFacts, records_of
+from streambayes.learning._record import RECORDS, RecordReader, RunFacts, records_of
 from streambayes.learning._run import RecordSource
 from streambayes.reports._digest import SCORES, Digest, short
 from streambayes.reports._folder import runs_in
@@ -118,7 +118,8 @@ def _read(digest: Digest, source: RecordSource, on_progress: Callable[[str, floa
         learner = source.learner
         digest.facts = RunFacts(learner.forgetting.name, type(learner.model).__name__)
     folder = source.folder if isinstance(source, Run) else source
-    if not isinstance(folder, str | Path):
+    is_gone = isinstance(source, Run) and folder is not None and not (folder / RECORDS).is_file()
+    if is_gone or not isinstance(folder, str | Path):
         for record in records_of(source):
             digest.take(record)
         return
