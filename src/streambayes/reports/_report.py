@@ -117,9 +117,8 @@ def _read(digest: Digest, source: RecordSource, on_progress: Callable[[str, floa
     if isinstance(source, Run):
         learner = source.learner
         digest.facts = RunFacts(learner.forgetting.name, type(learner.model).__name__)
-    folder = source.folder if isinstance(source, Run) else source
-    is_gone = isinstance(source, Run) and folder is not None and not (folder / RECORDS).is_file()
-    if is_gone or not isinstance(folder, str | Path):
+    folder = _folder_of(source)
+    if folder is None:
         for record in records_of(source):
             digest.take(record)
         return
@@ -129,6 +128,14 @@ def _read(digest: Digest, source: RecordSource, on_progress: Callable[[str, floa
         if number % 50 == 0:
             on_progress(digest.name, reader.share_read)
     digest.facts, digest.ended = reader.facts, reader.ended
+
+
+def _folder_of(source: RecordSource) -> Path | None:
+    """Where all records are, if they were written and are still there."""
+    if isinstance(source, str | Path):
+        return Path(source)
+    folder = source.folder if isinstance(source, Run) else None
+    return folder if folder is not None and (folder / RECORDS).is_file() else None
 
 
 def _page(digests: list[Digest], title: str | None) -> str:
