@@ -294,7 +294,7 @@ def _packed(record: StepRecord, blocks: Mapping[str, list[str]]) -> dict[str, An
 def _unpacked(fields: dict[str, Any], blocks: Mapping[str, list[str]]) -> StepRecord:
     """A record as it was; what is not known of a block is left out."""
     for name in _BY_BLOCK:
-        value = fields[name]
+        value = fields.get(name)
         if name == "parameters" and value is not None:
             fields[name] = {
                 block: _named(numbers, names)
@@ -308,7 +308,7 @@ def _unpacked(fields: dict[str, Any], blocks: Mapping[str, list[str]]) -> StepRe
         elif isinstance(value, list):
             entries = zip(blocks, value, strict=True)
             fields[name] = {block: entry for block, entry in entries if entry is not None}
-    several = {name: tuple(fields[name]) for name in ("events", "new_columns")}
+    several = {name: tuple(fields.get(name, ())) for name in ("events", "new_columns")}
     return StepRecord(**{**fields, **several})
 
 

@@ -134,7 +134,7 @@
     get("block").hidden = !block.parameters.length;
     if (!block.parameters.length) return;
     const few = block.parameters.slice(0, 12), traces = [], shapes = [], reach = 1.6448536;
-    const more = { grid: { rows: few.length, columns: 1, pattern: "coupled" } };
+    const more = { grid: { rows: few.length, columns: 1, pattern: "coupled", ygap: 0.25 }, annotations: [], margin: { l: 56, r: 16, t: 30, b: 56 } };
     const figure = get("block-figure");
     figure.style.height = 4 + 13 * few.length + "rem";
     few.forEach((parameter, place) => {
@@ -146,7 +146,11 @@
         y: parameter.mean, yaxis: axis, mode: "lines", line: { color: COLOURS[0], width: 1.6 }, text: block.labels.map(plain),
         name: plain(parameter.name), hovertemplate: "%{text}: %{y:.6g}<extra></extra>",
       });
-      more[axis.replace("y", "yaxis")] = { title: { text: plain(cut(parameter.name, 34)) }, gridcolor: colour("--line"), zeroline: false, automargin: true };
+      more.annotations.push({
+        text: plain(cut(parameter.name, figure.clientWidth < 600 ? 44 : 120)), showarrow: false, xref: "paper", x: 0, xanchor: "left",
+        yref: axis + " domain", y: 1.01, yanchor: "bottom",
+      });
+      more[axis.replace("y", "yaxis")] = { gridcolor: colour("--line"), zeroline: false, automargin: true };
     });
     const name = shown.overview.blocks[block.number];
     for (const event of shown.events) if (event.block === name) {
@@ -161,7 +165,7 @@
     shown.events = news.events;
     get("events").hidden = !news.num_events;
     const many = news.num_events > news.events.length;
-    get("num-events").textContent = news.num_events + (many ? (live ? `, the last ${news.events.length}` : `, the ${news.events.length} clearest`) : "");
+    get("num-events").textContent = `(${news.num_events}${many ? `, the ${live ? "last " : ""}${news.events.length}${live ? "" : " clearest"}` : ""})`;
     const key = JSON.stringify(news.events);
     if (shown.listed === key) return;
     shown.listed = key;
@@ -208,6 +212,7 @@
     return { number, labels: all.labels, starts: all.starts, parameters };
   }
   async function drawAll() {
+    document.querySelectorAll(".of-run").forEach((place) => { place.textContent = shown.runs.length > 1 ? ": " + (shown.run.name ?? shown.run.news.name) : ""; });
     drawScores();
     drawMap();
     const blocks = shown.overview.blocks;
