@@ -165,7 +165,7 @@ def test_a_block_is_shown_when_it_is_chosen(tab, finished):
         area.scroll_into_view_if_needed()
         box = area.bounding_box()
         tab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 0.8 * box["height"])
-        tab.page.wait_for_selector("#map-figure .hoverlayer .hovertext")
+        tab.see("#map-hover", ", z: ")
         tab.page.mouse.down()
         tab.page.mouse.up()
         shows("z")
@@ -229,6 +229,58 @@ def test_the_report_opens_with_its_figures(tab, finished, tmp_path):
     assert not tab.page.is_visible("#picker")
     assert tab.page.is_visible("#scores-figure")
     assert len(tab.asked) == 1 + sum(url.startswith(("data:", "blob:")) for url in tab.asked)
+
+
+def test_figures_keep_to_their_places(tab, tmp_path):
+    """Whichever run and block is chosen, nothing is drawn over the rest of the page."""
+    rng = np.random.default_rng(0)
+    names = [f"x{number}" for number in range(30)]
+    wide = sb.StreamLearner(sb.models.Gaussian(names), sb.MHPP())
+    batches = [{name: rng.normal(size=30) for name in names} for _ in range(5)]
+    sb.run(wide, batches, record=tmp_path / "a wide", progress=False)
+    line = sb.StreamLearner(sb.models.LinearRegression("x0", names[1:6]), sb.SVB())
+    sb.run(line, [*batches, *batches], record=tmp_path / "line", progress=False)
+    tab.page.goto(write_report(tmp_path, tmp_path / "report.html").as_uri())
+    tab.see("#story", "of different batches or rows")
+    assert tab.page.evaluate(
+        "() => document.querySelector('#scores-figure').layout.xaxis.range"
+    ) == [-0.5, 9.5]
+
+    def keeps():
+        tab.drawn()
+        for figure in FIGURES:
+            room, drawn = (
+                tab.page.locator(one).first.bounding_box()
+                for one in (figure, f"{figure} .main-svg")
+            )
+            assert drawn["height"] == pytest.approx(room["height"], abs=1)
+            assert drawn["width"] == pytest.approx(room["width"], abs=1)
+
+    keeps()
+    tab.page.select_option("#runs", label="line")
+    keeps()
+    tab.page.select_option("#kind", "moved")
+    keeps()
+    for number in range(tab.page.locator("#blocks option").count()):
+        tab.page.select_option("#blocks", index=number)
+        keeps()
+
+
+def test_a_dark_page_is_printed_on_white(browser, finished, tmp_path):
+    tab = Tab(browser, color_scheme="dark")
+    tab.page.goto(write_report(finished, tmp_path / "report.html").as_uri())
+    tab.drawn()
+    ink = "() => document.querySelector('#scores-figure').layout.font.color"
+    assert tab.page.evaluate(ink) == "#e8e8e8"
+    tab.page.evaluate("() => window.inks = []")
+    tab.page.evaluate(
+        "() => addEventListener('beforeprint', () => inks.push(document.querySelector('#scores-figure').layout.font.color))"
+    )
+    tab.page.pdf(path=tmp_path / "report.pdf")
+    assert tab.page.evaluate("() => inks") == ["#16181d"]
+    assert tab.page.evaluate(ink) == "#e8e8e8"
+    assert (tmp_path / "report.pdf").stat().st_size > 10_000
+    tab.page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

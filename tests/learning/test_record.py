@@ -63,7 +63,7 @@ def test_a_column_that_appears_later(tmp_path):
 
 
 def test_numbers_that_are_not_finite(some, tmp_path):
-    writer = RecordWriter(tmp_path, append=False)
+    writer = RecordWriter(tmp_path)
     odd = dataclasses.replace(
         some,
         bound=math.inf,
@@ -82,7 +82,7 @@ def test_numbers_that_are_not_finite(some, tmp_path):
 
 
 def test_reading_goes_on_where_it_ended(some, tmp_path):
-    writer = RecordWriter(tmp_path, append=False, facts=RunFacts("HPP", "Gaussian", 3))
+    writer = RecordWriter(tmp_path, facts=RunFacts("HPP", "Gaussian", 3))
     writer.write(some)
     reader = RecordReader(tmp_path)
     assert len(list(reader.new())) == 1
@@ -106,6 +106,30 @@ def test_a_line_that_was_cut_by_a_kill_is_cut_off(tmp_path):
     learned(sb.HPP(), tmp_path, stream(2, seed=1), state=run.state)
     assert [record.index for record in sb.read_records(tmp_path)] == list(range(7))
     assert kinds(tmp_path).count("run") == 2
+
+
+def test_what_is_learned_again_is_recorded_once(tmp_path):
+    """A run that died after its state was saved goes on from the state."""
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.MHPP())
+    batches = stream(8)
+    saved = sb.run(learner, batches[:3], record=tmp_path / "a", progress=False).state
+    sb.run(learner, batches[3:6], state=saved, record=tmp_path / "a", progress=False)
+    sb.run(learner, batches[3:], state=saved, record=tmp_path / "a", progress=False)
+    sb.run(learner, batches, record=tmp_path / "b", progress=False)
+    again, whole = (list(sb.read_records(tmp_path / name)) for name in "ab")
+    assert [record.index for record in again] == list(range(8))
+    assert [record.parameters for record in again] == [record.parameters for record in whole]
+
+
+def test_one_run_at_a_time_writes_into_a_folder(some, tmp_path):
+    writer = RecordWriter(tmp_path)
+    for first in (None, 3):
+        with pytest.raises(FileExistsError, match="another run is writing its records there"):
+            RecordWriter(tmp_path, first=first)
+    writer.write(some)
+    writer.close()
+    RecordWriter(tmp_path, first=3).close()
+    assert len(list(sb.read_records(tmp_path))) == 1
 
 
 def test_a_file_says_how_its_run_ended(tmp_path):

@@ -103,6 +103,20 @@ def test_parameters_of_a_block(run):
             assert parameter[kind] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize(("centre", "spread"), [(1e7, 1.0), (116.32741, 1e-4), (1.7e9, 1.0)])
+def test_small_changes_of_large_numbers_are_seen(run, centre, spread):
+    means = [centre + 5.0 * spread * (record.index >= 20) for record in run.records]
+    records = [
+        dataclasses.replace(record, parameters={"x": {"mean of x": (mean, 0.1 * spread)}})
+        for record, mean in zip(run.records, means, strict=True)
+    ]
+    digest = digested(records)
+    (parameter,) = digest.block(0)["parameters"]
+    assert parameter["mean"] == pytest.approx(means, abs=0.01 * spread)
+    packed = digest.all_parameters(1_000_000)["mean"]
+    assert packed["highest"][0] - packed["lowest"][0] == pytest.approx(5.0 * spread, rel=1e-6)
+
+
 def test_all_parameters_packed(run):
     packed = digested(run.records).all_parameters(1_000_000)
     codes = np.frombuffer(base64.b64decode(packed["mean"]["codes"]), "<u2").reshape(-1, 30)
@@ -165,6 +179,23 @@ def test_no_record_yet():
     digest = Digest("empty")
     json.dumps([digest.news(), digest.overview(), digest.all_parameters(1000)], allow_nan=False)
     assert tell(digest) == ["No batch has been learned yet."]
+
+
+def test_nothing_is_said_of_changes_that_were_not_looked_for(run):
+    nothing = [dataclasses.replace(record, parameters=None, moved=None) for record in run.records]
+    assert "its records say nothing of parameters" in tell(digested(nothing))[-1]
+    said = tell(digested(run.records[:1]))
+    assert said[0].startswith("1 batch (0) of 30 rows was learned")
+    assert said[-1] == "There is nothing yet to compare the first batch with."
+    stopped = digested(run.records)
+    stopped.ended = "stopped: no more disk"
+    assert tell(stopped)[-1] == "The run has not come to its end: stopped: no more disk."
+
+
+def test_runs_of_different_data_are_not_compared(run):
+    digests = [digested(run.records, "whole"), digested(run.records[:4], "part")]
+    (said,) = compare_in_words(digests)
+    assert said == "The runs are of different batches or rows, so their scores are not compared."
 
 
 def test_the_story(run):

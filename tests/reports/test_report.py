@@ -180,7 +180,7 @@ def test_many_blocks_and_batches_stay_small(run, tmp_path):
     rng = np.random.default_rng(0)
     blocks = [f"sensor {number}" for number in range(400)]
     record = run.records[-1]
-    writer = RecordWriter(tmp_path / "run", append=False)
+    writer = RecordWriter(tmp_path / "run")
     for index in range(3000):
         shares, means = rng.uniform(size=400).tolist(), rng.normal(size=400).tolist()
         writer.write(
@@ -212,6 +212,16 @@ def test_many_blocks_and_batches_stay_small(run, tmp_path):
     assert 0.9 < seen[-1][1] <= 1.0
 
 
+def test_folders_in_folders(tmp_path):
+    learner = sb.StreamLearner(sb.models.Gaussian("x0"))
+    batches = [{"x0": np.random.default_rng(seed).normal(size=20)} for seed in range(3)]
+    for name in ("market", "policies/PP 0.9", "a%41", "aA", "%2E%2E"):
+        sb.run(learner, batches, record=tmp_path / "runs" / name, progress=False)
+    page = read(write_report(tmp_path / "runs", tmp_path / "report.html"))
+    names = {one["news"]["name"] for one in page.data["runs"]}
+    assert names == {"market", "policies/PP 0.9", "a%41", "aA", ".."}
+
+
 def test_a_run_whose_records_are_gone_is_reported_from_memory(tmp_path):
     learner = sb.StreamLearner(sb.models.Gaussian(NAMES))
     found = sb.run(learner, list(gaussians(0)), record=tmp_path / "run", progress=False)
@@ -228,13 +238,19 @@ def test_what_cannot_be_reported(run, tmp_path):
         write_report([], tmp_path / "report.html")
     with pytest.raises(ValueError, match="nothing to report: no runs were given"):
         write_report({}, tmp_path / "report.html")
+    with pytest.raises(
+        TypeError, match=r"expected records of a run, got 'a'; several runs are given by"
+    ):
+        write_report(["a", "b"], tmp_path / "report.html")
+    with pytest.raises(ValueError, match="is what the records of a run are called"):
+        run.report(tmp_path / "records.jsonl")
     with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
         run.report(tmp_path)
     (tmp_path / "file").write_text("x")
     with pytest.raises(NotADirectoryError, match="is a file; give the folder"):
         write_report(tmp_path / "file", tmp_path / "report.html")
     for number in range(51):
-        writer = RecordWriter(tmp_path / "many" / str(number), append=False)
+        writer = RecordWriter(tmp_path / "many" / str(number))
         writer.write(run.records[0])
         writer.close()
     with pytest.raises(ValueError, match="holds 51 runs, and a report has room for 50: choose one"):

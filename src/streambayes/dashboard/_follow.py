@@ -65,6 +65,7 @@ class Followed:
             if self._trouble is not None:
                 told["ended"] = f"cannot be read on: {self._trouble}"
             told["reading"] = self._share if self._share < 1.0 else None
+            told["written"] = self._reader.written
             return told
 
     def overview(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The server of the live page: on this machine alone unless told otherwise, and reading nothing but runs."""
 
 import contextlib
+import errno
 import hmac
 import ipaddress
 import json
@@ -117,6 +118,9 @@ class Dashboard:
         self._server.run(sockets=[self._socket])
 
     def __enter__(self) -> Self:
+        if self._thread is not None:
+            message = "this Dashboard has been served already; make another one"
+            raise RuntimeError(message)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
         )
@@ -315,7 +319,11 @@ def _listening(host: str, port: int | None) -> socket.socket:
             made.close()
             if number == tries[-1]:
                 reason = error.strerror or str(error)
-                message = f"cannot listen on {host}, port {number} ({reason.lower()}); choose another port"
+                is_port = error.errno in {errno.EADDRINUSE, errno.EACCES}
+                message = (
+                    f"cannot listen on {host}, port {number} ({reason.lower()}); choose another "
+                    f"{'port' if is_port else 'host'}"
+                )
                 raise OSError(message) from None
         else:
             return made

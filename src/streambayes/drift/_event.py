@@ -116,7 +116,9 @@ class DriftEvent:
         first, *others = self.changes
         what, numbers = _line(first.parameter), first.numbers
         if self.kind == "gradual":
-            text = f"Batches {_line(self.label)} to {_line(self.last_label)}: {what} drifted, {numbers}"
+            if self.first != self.last:
+                where = f"Batches {_line(self.label)} to {_line(self.last_label)}"
+            text = f"{where}: {what} drifted, {numbers}"
         elif self.kind == "recurring":
             until = _line(self.like or "")
             text = f"{where}: {what} went back to what it was until batch {until}, {numbers}"

@@ -3,10 +3,16 @@
 import dataclasses
 import json
 import math
+import re
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import Any, BinaryIO, final
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "RECORDS",
@@ -26,6 +32,7 @@ Lines of four kinds, each a JSON object: ``{"run": ...}`` opens a run or goes on
 blocks and their parameters, ``{"index": ...}`` is a record, ``{"ended": ...}`` says how the run ended. What a record
 says of every block is a list in the order of the last ``blocks``, so that names are not repeated.
 """
+_INDEX = re.compile(rb'\{"index": (\d+),')
 _TAIL = 4096
 """Bytes by which a file that was read is known again."""
 
@@ -127,18 +134,26 @@ class RecordWriter:
 
     Args:
         folder: Where the file is; it is made if it is not there.
-        append: Whether to go on with the records that are there.
+        first: Number of the batch with which to go on; records of it and of later ones are cut off, since
+            they are learned anew. Without it the run begins, and there must be none.
         facts: What is known of the run.
     """
 
-    def __init__(self, folder: str | Path, *, append: bool, facts: RunFacts | None = None) -> None:
+    def __init__(
+        self, folder: str | Path, *, first: int | None = None, facts: RunFacts | None = None
+    ) -> None:
         path = Path(folder) / RECORDS
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not append and path.exists() and path.stat().st_size:
-            message = f"{path.parent} already holds the records of a run; choose another folder"
-            raise FileExistsError(message)
         self._file = path.open("ab")
-        self._file.truncate(_end_of_lines(path))  # what was being written when a program was killed
+        try:
+            _lock(self._file, path.parent)
+            if first is None:
+                _check_empty(path)
+            else:
+                self._file.truncate(_end_of_records(path, first))
+        except BaseException:
+            self._file.close()
+            raise
         self._facts = facts or RunFacts()
         self._has_begun = False
         self._blocks: dict[str, list[str]] = {}
@@ -216,6 +231,11 @@ class RecordReader:
     def share_read(self) -> float:
         """How much of the file has been read."""
         return min(self._place / max(self.path.stat().st_size, 1), 1.0)
+
+    @property
+    def written(self) -> float | None:
+        """When something was last written, in seconds since 1970; ``None`` if the file is gone."""
+        return self.path.stat().st_mtime if self.path.exists() else None
 
     def is_replaced(self) -> bool:
         """Whether there is another file now, or none."""
@@ -353,15 +373,30 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _end_of_lines(path: Path) -> int:
-    """Where the last whole line of a file ends."""
+def _end_of_records(path: Path, first: int) -> int:
+    """Where the records before a batch end; a line that was being written when a program was killed is none."""
+    place = 0
     with path.open("rb") as file:
-        place = file.seek(0, 2)
-        while place > 0:
-            start = max(place - 65536, 0)
-            file.seek(start)
-            found = file.read(place - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            place = start
-    return 0
+        for line in file:
+            found = _INDEX.match(line)
+            if not line.endswith(b"\n") or (found is not None and int(found[1]) >= first):
+                break
+            place += len(line)
+    return place
+
+
+def _check_empty(path: Path) -> None:
+    if path.stat().st_size:
+        message = f"{path.parent} already holds the records of a run; choose another folder"
+        raise FileExistsError(message)
+
+
+def _lock(file: BinaryIO, folder: Path) -> None:
+    """One run at a time writes into a folder, where the system has locks."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        message = f"{folder}: another run is writing its records there; choose another folder"
+        raise FileExistsError(message) from None

@@ -510,7 +510,11 @@ class _Driver:
         self._folder = None if record is None else Path(record).absolute()
         facts = RunFacts(learner.forgetting.name, type(learner.model).__name__, total)
         self._writer = (
-            None if record is None else RecordWriter(record, append=state is not None, facts=facts)
+            None
+            if record is None
+            else RecordWriter(
+                record, first=None if state is None else int(state.num_batches), facts=facts
+            )
         )
         kept = None if record is None else _KEPT
         self._records: collections.deque[StepRecord] = collections.deque(maxlen=kept)

@@ -108,6 +108,11 @@ class Digest:
         return Drift(self._monitor.events, self.num_batches)
 
     @property
+    def tells_of_parameters(self) -> bool:
+        """Whether records say where parameters are, so that changes can be found."""
+        return bool(self._means.names)
+
+    @property
     def span(self) -> tuple[str, str]:
         """What the first batch is called, and the last."""
         return (self._labels[0], self._last_label) if self._labels else ("", "")
@@ -182,7 +187,10 @@ class Digest:
             "parameters": [
                 {
                     "name": short(self._means.names[row][1]),
-                    "mean": [_digits(value) for value in mean],
+                    "mean": [
+                        _digits(value, _certain(value, sd))
+                        for value, sd in zip(mean, deviation, strict=True)
+                    ],
                     "sd": [_digits(value) for value in deviation],
                 }
                 for row, mean, deviation in zip(rows, means, deviations, strict=True)
@@ -361,8 +369,8 @@ def _packed_rows(values: np.ndarray) -> dict[str, Any]:
     unit = (known - lowest[:, None]) / spread[:, None]
     codes = np.where(np.isnan(unit), 65535, np.rint(65534 * unit)).astype("<u2")
     return {
-        "lowest": [_digits(value, 9) for value in lowest],
-        "highest": [_digits(value, 9) for value in highest],
+        "lowest": [_digits(value, 17) for value in lowest],
+        "highest": [_digits(value, 17) for value in highest],
         "codes": base64.b64encode(codes.tobytes()).decode(),
     }
 
@@ -383,6 +391,14 @@ def _digits(value: float | None, number: int = 6) -> float | None:
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.{number}g}")
+
+
+def _certain(value: float, spread: float) -> int:
+    """Digits that show a value with its spread: at least six."""
+    if not (math.isfinite(value) and 0.0 < spread < math.inf) or not value:
+        return 6
+    places = math.floor(math.log10(abs(value))) - math.floor(math.log10(spread))
+    return min(max(places + 4, 6), 17)
 
 
 def short(text: str, most: int = _NAME) -> str:

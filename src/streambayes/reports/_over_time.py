@@ -176,8 +176,9 @@ def _draw_map(
     )
     label_batches(ax, labels[::step])
     names = [plain(name) for name in table]
-    places = np.unique(np.linspace(0, len(names) - 1, min(len(names), 60)).astype(int))
-    ax.set_yticks(places, [names[place] for place in places], fontsize="x-small")
+    height = ax.get_position().height * ax.get_figure(root=True).get_size_inches()[1]  # type: ignore[union-attr]
+    step = math.ceil(len(names) / max(6.0 * height, 1.0))
+    ax.set_yticks(range(0, len(names), step), names[::step], fontsize="x-small")
     ax.grid(visible=False)
     add_bar(ax, image, title)
 

@@ -1,11 +1,10 @@
 """Figures in one style, in colours that colour-blind readers can tell apart."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +33,7 @@ COLOURS = {  # Okabe and Ito's palette
 }
 
 
+_LETTERS_PER_INCH = 9.0
 _LIGHT = {"paper": "#FFFFFF", "ink": "#000000", "grid": "#E4E4E4"}
 _DARK = {"paper": "#15171C", "ink": "#E8E8E8", "grid": "#343841"}
 
@@ -90,11 +90,13 @@ def add_bar(ax: "Axes", image: Any, label: str) -> None:
     bar.ax.yaxis.label.set_color(ink)
 
 
-def label_batches(ax: "Axes", labels: Sequence[str], most: int = 8) -> None:
-    """Name some of the batches below the axes; one by one from 0."""
-    places = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), most)).astype(int))
-    names = [labels[place] for place in places]
-    ax.set_xticks(places, [plain(name, 18) for name in names])
+def label_batches(ax: "Axes", labels: Sequence[str]) -> None:
+    """Name as many of the batches below the axes as there is room for; one by one from 0."""
+    names = [plain(label, 18) for label in labels]
+    width = ax.get_position().width * ax.get_figure(root=True).get_size_inches()[0]  # type: ignore[union-attr]
+    room = _LETTERS_PER_INCH * width / (max(map(len, names), default=1) + 2)
+    step = math.ceil(len(names) / min(max(room, 2.0), 8.0)) or 1
+    ax.set_xticks(range(0, len(names), step), names[::step])
     ax.set_xlabel("batch")
 
 

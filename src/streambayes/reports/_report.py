@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from streambayes.learning import Comparison, Run
+from streambayes.learning import Comparison, Run, StepRecord
 from streambayes.learning._record import RECORDS, RecordReader, RunFacts, records_of
 from streambayes.learning._run import RecordSource
 from streambayes.reports._digest import SCORES, Digest, short
@@ -48,9 +48,14 @@ def write_report(
         false_alarms: How many false alarms per batch to allow, all blocks together.
         on_progress: Called with the name of a run and the share of its records that has been read.
     """
-    target = Path(path)
+    target = Path(path).resolve()
+    if target.name == RECORDS:
+        message = f"{path} is what the records of a run are called; choose another name"
+        raise ValueError(message)
     if target.is_dir():
-        message = f"{target} is a folder; give the name of a file, such as {target / 'report.html'}"
+        message = (
+            f"{path} is a folder; give the name of a file, such as {Path(path) / 'report.html'}"
+        )
         raise IsADirectoryError(message)
     digests = []
     for name, run in _named(source).items():
@@ -61,7 +66,7 @@ def write_report(
         message = "there is nothing to report: no batch has been learned yet"
         raise ValueError(message)
     _write(target, _page(digests, title))
-    return target
+    return Path(path)
 
 
 def asset(name: str) -> str:
@@ -120,6 +125,12 @@ def _read(digest: Digest, source: RecordSource, on_progress: Callable[[str, floa
     folder = _folder_of(source)
     if folder is None:
         for record in records_of(source):
+            if not isinstance(record, StepRecord):
+                message = (
+                    f"expected records of a run, got {record!r}; several runs are given by name: "
+                    "{'first': run, 'second': folder}"
+                )
+                raise TypeError(message)
             digest.take(record)
         return
     reader = RecordReader(folder)
@@ -192,7 +203,7 @@ def _table(digests: list[Digest]) -> str:
     heads = ["run", "batches", "rows", *(SCORES[name] for name in scores), "changes", "seconds"]
     rows = [
         [
-            short(digest.name),
+            short(digest.name, 40),
             f"{digest.num_batches:,}",
             f"{digest.num_rows:,}",
             *(f"{digest.scores[name]:.4f}" if name in digest.scores else "-" for name in scores),

@@ -24,7 +24,7 @@ def tell(digest: Digest) -> list[str]:
     score = next(iter(digest.scores), None)
     if score is not None:
         said.append(
-            f"Log-likelihood, {SCORES[score]}: {digest.scores[score]:.4f} nats a row on average."
+            f"How well it predicts ({SCORES[score]}): {digest.scores[score]:.4f} nats a row on average."
         )
     kept = digest.kept()
     if kept is not None:
@@ -36,6 +36,8 @@ def tell(digest: Digest) -> list[str]:
             else f"It kept {mean:.0%} of the past on average, and least {where}: {lowest:.0%}."
         )
     said.append(_changed(digest))
+    if digest.ended is not None and digest.ended != "finished":
+        said.append(f"The run has not come to its end: {short(digest.ended, 400)}.")
     unusual = [
         f"{count:,} {outcome.replace('_', ' ')}"
         for outcome, count in digest.outcomes.items()
@@ -48,6 +50,8 @@ def tell(digest: Digest) -> list[str]:
 
 def compare_in_words(digests: Sequence[Digest]) -> list[str]:
     """A sentence for each score that several runs have: which is best, and by how much."""
+    if len({(digest.span, digest.num_rows + digest.num_test) for digest in digests}) > 1:
+        return ["The runs are of different batches or rows, so their scores are not compared."]
     said = []
     for score, meaning in SCORES.items():
         known = [digest for digest in digests if score in digest.scores]
@@ -78,7 +82,8 @@ def _learned(digest: Digest) -> str:
     first, last = digest.span
     batches = "1 batch" if digest.num_batches == 1 else f"{digest.num_batches:,} batches"
     span = short(first) if first == last else f"{short(first)} to {short(last)}"
-    text = f"{batches} ({span}) of {digest.num_rows:,} rows were learned"
+    were = "was" if digest.num_batches == 1 else "were"
+    text = f"{batches} ({span}) of {digest.num_rows:,} rows {were} learned"
     if digest.facts.policy is not None:
         text += f" with {short(digest.facts.policy)}"
     if digest.num_test:
@@ -88,6 +93,10 @@ def _learned(digest: Digest) -> str:
 
 def _changed(digest: Digest) -> str:
     drift = digest.drift
+    if not digest.tells_of_parameters:
+        return "Whether anything has changed is not known: its records say nothing of parameters."
+    if digest.num_batches == 1:
+        return "There is nothing yet to compare the first batch with."
     if not drift.events:
         return "Nothing has changed."
     kinds = drift.count("kind")
@@ -96,7 +105,7 @@ def _changed(digest: Digest) -> str:
     ]
     text = f"What has changed: {', '.join(parts)}."
     blocks = drift.count("block")
-    if len(blocks) < len(drift.events):
+    if 1 < len(blocks) < len(drift.events):
         often = ", ".join(
             f"{short(block, 60)} ({count:,})" for block, count in blocks.most_common(_OFTEN)
         )

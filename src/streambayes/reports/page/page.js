@@ -9,9 +9,9 @@
     return made;
   };
   // names are text wherever they come from: Plotly would read some of it as markup
-  const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const plain = (text) => String(text).replace(/[&<>$]/g, (letter) => `&#${letter.charCodeAt(0)};`);
   const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
-  const COLOURS = [matchMedia("(prefers-color-scheme: dark)").matches ? "#56B4E9" : "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#7F7FFF", "#D55E00", "#8C8C8C"];
+  const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#7F7FFF", "#D55E00", "#8C8C8C"];
   const KINDS = {
     rho: ["share of the past that was kept", "E[rho]"],
     moved: ["how far blocks moved", "log10 nats"],
@@ -50,6 +50,8 @@
 
   // ---- figures
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const line = (number) => (number % COLOURS.length ? COLOURS[number % COLOURS.length] : colour("--blue"));
+  const mode = (labels) => (labels.length < 3 ? "lines+markers" : "lines");
   const settings = { responsive: true, displaylogo: false, displayModeBar: false };
   function layout(labels, more) {
     const step = Math.max(1, Math.ceil(labels.length / 7));
@@ -66,6 +68,10 @@
       yaxis: { ...axis, ...more?.yaxis },
     };
   }
+  function tall(id, rems) { // the height of a figure, of its element and in pixels
+    get(id).style.height = rems + "rem";
+    return rems * parseFloat(getComputedStyle(document.documentElement).fontSize);
+  }
   const column = (starts, index) => {
     let low = 0, high = starts.length;
     while (low < high) { const middle = (low + high) >> 1; if (starts[middle] <= index) low = middle + 1; else high = middle; }
@@ -73,8 +79,8 @@
   };
 
   function drawScores() {
-    const others = live ? [] : shown.runs.map((run) => run.overview);
-    const all = live ? [shown.overview] : others;
+    const all = live ? [shown.overview] : shown.runs.map((run) => run.overview);
+    const longest = all.reduce((some, other) => (other.labels.length > some.labels.length ? other : some)).labels;
     const known = Object.keys(SCORES).filter((name) => all.some((one) => one.curves[name]?.some((value) => value !== null)));
     get("scores").hidden = !known.length;
     if (!known.length) return;
@@ -84,11 +90,12 @@
     choice.value = known.includes(before) ? before : known[0];
     const names = live ? [shown.run.name] : shown.runs.map((run) => run.news.name);
     const traces = all.flatMap((one, place) => one.curves[choice.value] ? [{
-      y: one.curves[choice.value], name: plain(cut(names[place], 40)), mode: "lines",
-      line: { color: COLOURS[place % COLOURS.length], width: 1.6, dash: ["solid", "dot", "dash"][Math.floor(place / COLOURS.length) % 3] },
+      y: one.curves[choice.value], name: plain(cut(names[place], 40)), mode: mode(longest),
+      line: { color: line(place), width: 1.6, dash: ["solid", "dot", "dash"][Math.floor(place / COLOURS.length) % 3] },
       text: one.labels.map(plain), hovertemplate: "%{text}: %{y:.4f}<extra>" + plain(cut(names[place], 40)) + "</extra>",
     }] : []);
-    Plotly.react("scores-figure", traces, layout(all[0].labels, {
+    Plotly.react("scores-figure", traces, layout(longest, {
+      height: tall("scores-figure", 20),
       showlegend: traces.length > 1, legend: { orientation: "h", y: 1.02, yanchor: "bottom" }, yaxis: { title: { text: "nats a row" } },
     }), settings);
   }
@@ -107,25 +114,30 @@
     const text = one.labels.map(plain);
     if (map.shared) {
       get("map-text").textContent = "One share for all blocks." + each;
-      figure.style.height = "20rem";
-      Plotly.react(figure, [{ y: rows[0], mode: "lines", line: { color: COLOURS[0], width: 1.6 }, text, hovertemplate: "%{text}: %{y:.3f}<extra></extra>" }],
-        layout(one.labels, { yaxis: { title: { text: unit }, range: [0, 1.02] } }), settings);
+      get("map-hover").textContent = "";
+      Plotly.react(figure, [{ y: rows[0], mode: mode(text), line: { color: line(0), width: 1.6 }, text, hovertemplate: "%{text}: %{y:.3f}<extra></extra>" }],
+        layout(one.labels, { height: tall("map-figure", 20), yaxis: { title: { text: unit }, range: [0, 1.02] } }), settings);
       return;
     }
     get("map-text").textContent = "Choose a row to see its block." + each;
-    figure.style.height = Math.min(8 + 1.4 * rows.length, 45) + "rem";
     const step = Math.max(1, Math.ceil(rows.length / 40));
     const places = rows.map((_, place) => place).filter((place) => place % step === 0);
     const width = figure.clientWidth < 600 ? 14 : 34;
     Plotly.react(figure, [{
       type: "heatmap", z: rows, zmin: map.span[0], zmax: map.span[1], colorscale: "Cividis", zsmooth: false,
-      customdata: undefined, colorbar: { title: { text: unit }, thickness: 12 },
-      hovertemplate: "%{x}, %{y}: %{z:.3f}<extra></extra>", hoverongaps: false,
+      colorbar: { title: { text: unit }, thickness: 12 }, hoverinfo: "none", hoverongaps: false,
     }], layout(one.labels, {
+      height: tall("map-figure", Math.min(10 + 1.4 * rows.length, 45)),
       yaxis: { autorange: "reversed", tickvals: places, ticktext: places.map((place) => plain(cut(one.blocks[place], width))), showgrid: false },
     }), settings);
     if (!figure.dataset.listens) {
       figure.dataset.listens = "yes";
+      figure.on("plotly_hover", (hover) => {
+        const { x, y, z } = hover.points[0], { labels, blocks, maps } = shown.overview;
+        if (maps[choice.value].shared || z === undefined) return;
+        const value = choice.value === "rho" ? `${Math.round(100 * z)} % kept` : `moved by ${(10 ** z).toPrecision(2)} nats`;
+        get("map-hover").textContent = `Batch ${labels[x]}, ${blocks[y]}: ${value}.`;
+      });
       figure.on("plotly_click", (click) => { if (!shown.overview.maps[choice.value].shared) choose(Math.round(click.points[0].y)); });
     }
   }
@@ -136,14 +148,13 @@
     const few = block.parameters.slice(0, 12), traces = [], shapes = [], reach = 1.6448536;
     const more = { grid: { rows: few.length, columns: 1, pattern: "coupled", ygap: 0.25 }, annotations: [], margin: { l: 56, r: 16, t: 30, b: 56 } };
     const figure = get("block-figure");
-    figure.style.height = 4 + 13 * few.length + "rem";
     few.forEach((parameter, place) => {
       const axis = place ? "y" + (place + 1) : "y";
       const low = parameter.mean.map((mean, at) => mean === null || parameter.sd[at] === null ? null : mean - reach * parameter.sd[at]);
       const high = parameter.mean.map((mean, at) => mean === null || parameter.sd[at] === null ? null : mean + reach * parameter.sd[at]);
       const quiet = { mode: "lines", line: { width: 0 }, hoverinfo: "skip", yaxis: axis };
       traces.push({ ...quiet, y: low }, { ...quiet, y: high, fill: "tonexty", fillcolor: "rgba(86,180,233,0.35)" }, {
-        y: parameter.mean, yaxis: axis, mode: "lines", line: { color: COLOURS[0], width: 1.6 }, text: block.labels.map(plain),
+        y: parameter.mean, yaxis: axis, mode: mode(block.labels), line: { color: line(0), width: 1.6 }, text: block.labels.map(plain),
         name: plain(parameter.name), hovertemplate: "%{text}: %{y:.6g}<extra></extra>",
       });
       more.annotations.push({
@@ -157,7 +168,7 @@
       const at = column(block.starts, event.first);
       shapes.push({ type: "line", x0: at, x1: at, y0: 0, y1: 1, yref: "paper", line: { color: "#D55E00", width: 1, dash: event.kind === "outlier" ? "dot" : "dash" } });
     }
-    Plotly.react(figure, traces, layout(block.labels, { ...more, shapes }), settings);
+    Plotly.react(figure, traces, layout(block.labels, { ...more, shapes, height: tall("block-figure", 5 + 13 * few.length) }), settings);
     figure.dataset.block = name;
   }
 
@@ -229,7 +240,12 @@
   get("block-search").addEventListener("input", offerBlocks);
   get("blocks").addEventListener("change", (event) => choose(Number(event.target.value)));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => shown.overview && drawAll());
-  addEventListener("beforeprint", () => document.querySelectorAll(".js-plotly-plot").forEach((figure) => Plotly.Plots.resize(figure)));
+  for (const [when, print] of [["beforeprint", "yes"], ["afterprint", ""]]) // on paper, dark on light
+    addEventListener(when, () => {
+      document.documentElement.dataset.print = print;
+      if (shown.overview) drawAll();
+      document.querySelectorAll(".js-plotly-plot").forEach((figure) => Plotly.Plots.resize(figure));
+    });
 
   // ---- a report: everything is in the file
   const data = get("data"), live = data === null;
@@ -252,7 +268,7 @@
   }
 
   // ---- a live page: the server says when there is more, the page asks for it
-  let source = null, asked = false, again = false, cost = 0;
+  let source = null, isLost = false, asked = false, again = false, cost = 0;
   async function fetched(what) {
     try {
       const answer = await fetch(what, { cache: "no-store" });
@@ -276,6 +292,8 @@
     if (news.rows_per_second !== null) parts.push(`${number(Math.round(news.rows_per_second))} rows/s`);
     if (news.last) parts.push("last " + cut(news.last, 40));
     for (const [name, score] of Object.entries(news.scores)) parts.push(`${SCORES[name]} ${score.toFixed(4)}`);
+    const quiet = Math.floor(Date.now() / 60000 - news.written / 60);
+    if (news.written !== null && news.ended === null && news.reading === null && quiet > 0) parts.push(`nothing new for ${quiet < 120 ? quiet + " min" : Math.floor(quiet / 60) + " h"}`);
     if (!news.num_batches) parts.splice(0, parts.length, "waiting for the first batch");
     say(parts.join(" · "));
     const progress = get("progress"), whole = news.reading !== null ? 1 : total;
@@ -298,33 +316,48 @@
     setTimeout(() => { asked = false; if (again) { again = false; refresh(); } }, Math.max(300, 10 * cost));
   }
   function follow(run) {
-    if (source) source.close();
-    Object.assign(shown, { run, overview: { labels: [], starts: [], curves: {}, blocks: [], maps: {} }, block: null, events: [] });
+    Object.assign(shown, { news: null, listed: null, run, overview: { labels: [], starts: [], curves: {}, blocks: [], maps: {} }, block: null, events: [] });
     get("title").textContent = run.name;
-    source = new EventSource(`live?run=${encodeURIComponent(run.key)}`);
+    listen();
+  }
+  function listen() {
+    if (source) source.close();
+    source = new EventSource(`live?run=${encodeURIComponent(shown.run.key)}`);
     source.onmessage = (message) => {
-      const news = JSON.parse(message.data);
+      const news = shown.news = JSON.parse(message.data);
       tellProgress(news);
       listEvents(news);
       document.body.dataset.batches = news.num_batches;
       refresh();
     };
-    source.onerror = () => say("The connection is lost; trying again.", true);
+    isLost = false;
+    source.onerror = () => { isLost = true; say("The connection is lost; trying again.", true); };
+    source.onopen = () => { isLost = false; };
   }
+  // a tab that nobody sees leaves its connection to others: browsers allow six to a host
+  document.addEventListener("visibilitychange", () => {
+    if (!shown.run) return;
+    if (document.hidden) source.close(); else listen();
+  });
   async function offerRuns(wanted) {
     const answer = await fetched(`runs?search=${encodeURIComponent(wanted)}`);
     if (!answer) return;
-    shown.runs = answer.runs;
-    get("picker").hidden = answer.total < 2;
+    const isListed = shown.run === null || answer.runs.some((run) => run.key === shown.run.key);
+    shown.runs = isListed || wanted ? answer.runs : [shown.run, ...answer.runs];
+    get("picker").hidden = answer.total < 2 && isListed;
     get("found").textContent = answer.total > 1 ? `${answer.matching} of ${answer.total}` : "";
-    const names = answer.runs.map((run) => run.name);
-    const now = shown.run ? answer.runs.findIndex((run) => run.key === shown.run.key) : -1;
+    const names = shown.runs.map((run) => run.name);
+    const now = shown.run ? shown.runs.findIndex((run) => run.key === shown.run.key) : -1;
     offer(get("runs"), names, "", now >= 0 ? now : null);
     if (shown.run === null && answer.runs.length) { get("runs").value = 0; follow(answer.runs[0]); }
     else if (shown.run === null) { say("waiting for the first batch"); setTimeout(() => shown.run === null && offerRuns(get("search").value), 1000); }
   }
   get("search").addEventListener("input", (event) => offerRuns(event.target.value));
+  get("search").addEventListener("change", () => { // with Enter, the first that was found
+    const first = shown.runs[0];
+    if (get("search").value && first && first.key !== shown.run?.key) { get("runs").value = 0; follow(first); }
+  });
   get("runs").addEventListener("change", (event) => follow(shown.runs[Number(event.target.value)]));
   offerRuns("");
-  setInterval(() => { if (!document.hidden && document.activeElement !== get("runs")) offerRuns(get("search").value); }, 5000);
+  setInterval(() => { if (!document.hidden && document.activeElement !== get("runs")) offerRuns(get("search").value); if (shown.news && !isLost) tellProgress(shown.news); }, 5000);
 })();
