@@ -151,6 +151,7 @@ class Digest:
             "rows_per_second": _digits(self.rows_per_second),
             "last": short(self._last_label),
             "scores": {name: _digits(score) for name, score in self.scores.items()},
+            "titles": SCORES,
             "num_events": len(events),
             "events": [_plain(event) for event in events[-most_events:]],
         }
@@ -164,6 +165,7 @@ class Digest:
             "labels": [short(label) for label in self._labels[::factor]],
             "starts": self._starts[::factor],
             "step": self._step * factor,
+            "titles": SCORES,
             "curves": {
                 str(name): [_digits(value) for value in row]
                 for name, row in zip(self._totals.names, self._curves(factor), strict=True)

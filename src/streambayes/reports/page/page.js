@@ -16,12 +16,6 @@
     rho: ["share of the past that was kept", "E[rho]"],
     moved: ["how far blocks moved", "log10 nats"],
   };
-  const SCORES = {
-    test_predictive: "held-out rows, predictive density",
-    test_bound: "held-out rows, bound (TMLL)",
-    prequential: "whole batch, before learning it",
-    forecast: "rows to learn, forecast",
-  };
   const shown = { runs: [], run: null, overview: null, block: null, events: [], wish: null };
 
   // ---- numbers that come packed
@@ -81,12 +75,12 @@
   function drawScores() {
     const all = live ? [shown.overview] : shown.runs.map((run) => run.overview);
     const longest = all.reduce((some, other) => (other.labels.length > some.labels.length ? other : some)).labels;
-    const known = Object.keys(SCORES).filter((name) => all.some((one) => one.curves[name]?.some((value) => value !== null)));
+    const { titles } = all[0], known = Object.keys(titles).filter((name) => all.some((one) => one.curves[name]?.some((value) => value !== null)));
     get("scores").hidden = !known.length;
     if (!known.length) return;
     const choice = get("score"), before = choice.value;
     if ([...choice.options].map((one) => one.value).join() !== known.join())
-      choice.replaceChildren(...known.map((name) => new Option(SCORES[name], name)));
+      choice.replaceChildren(...known.map((name) => new Option(titles[name], name)));
     choice.value = known.includes(before) ? before : known[0];
     const names = live ? [shown.run.name] : shown.runs.map((run) => run.news.name);
     const traces = all.flatMap((one, place) => one.curves[choice.value] ? [{
@@ -291,7 +285,7 @@
     parts.push(`${number(news.num_batches)}${total === null ? "" : " of " + number(total)} batches`, `${number(news.num_rows + news.num_test)} rows`);
     if (news.rows_per_second !== null) parts.push(`${number(Math.round(news.rows_per_second))} rows/s`);
     if (news.last) parts.push("last " + cut(news.last, 40));
-    for (const [name, score] of Object.entries(news.scores)) parts.push(`${SCORES[name]} ${score.toFixed(4)}`);
+    for (const [name, score] of Object.entries(news.scores)) parts.push(`${news.titles[name]} ${score.toFixed(4)}`);
     const quiet = Math.floor(Date.now() / 60000 - news.written / 60);
     if (news.written !== null && news.ended === null && news.reading === null && quiet > 0) parts.push(`nothing new for ${quiet < 120 ? quiet + " min" : Math.floor(quiet / 60) + " h"}`);
     if (!news.num_batches) parts.splice(0, parts.length, "waiting for the first batch");
@@ -316,7 +310,7 @@
     setTimeout(() => { asked = false; if (again) { again = false; refresh(); } }, Math.max(300, 10 * cost));
   }
   function follow(run) {
-    Object.assign(shown, { news: null, listed: null, run, overview: { labels: [], starts: [], curves: {}, blocks: [], maps: {} }, block: null, events: [] });
+    Object.assign(shown, { news: null, listed: null, run, overview: { titles: {}, labels: [], starts: [], curves: {}, blocks: [], maps: {} }, block: null, events: [] });
     get("title").textContent = run.name;
     listen();
   }
