@@ -121,14 +121,24 @@ def test_what_is_learned_again_is_recorded_once(tmp_path):
     assert [record.parameters for record in again] == [record.parameters for record in whole]
 
 
+def test_empty_batches_are_not_taken_for_later_ones(tmp_path):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.HPP())
+    batches = stream(4)
+    batches.insert(1, {"x": [], "y": []})
+    first = sb.run(learner, batches, record=tmp_path, progress=False)
+    assert [record.num_batches for record in first.records] == [1, 1, 2, 3, 4]
+    sb.run(learner, stream(2), state=first.state, record=tmp_path, progress=False)
+    assert [record.num_batches for record in sb.read_records(tmp_path)] == [1, 1, 2, 3, 4, 5, 6]
+
+
 def test_one_run_at_a_time_writes_into_a_folder(some, tmp_path):
     writer = RecordWriter(tmp_path)
-    for first in (None, 3):
+    for num_batches in (None, 3):
         with pytest.raises(FileExistsError, match="another run is writing its records there"):
-            RecordWriter(tmp_path, first=first)
+            RecordWriter(tmp_path, num_batches=num_batches)
     writer.write(some)
     writer.close()
-    RecordWriter(tmp_path, first=3).close()
+    RecordWriter(tmp_path, num_batches=3).close()
     assert len(list(sb.read_records(tmp_path))) == 1
 
 

@@ -32,7 +32,7 @@ Lines of four kinds, each a JSON object: ``{"run": ...}`` opens a run or goes on
 blocks and their parameters, ``{"index": ...}`` is a record, ``{"ended": ...}`` says how the run ended. What a record
 says of every block is a list in the order of the last ``blocks``, so that names are not repeated.
 """
-_INDEX = re.compile(rb'\{"index": (\d+),')
+_RECORD = re.compile(rb'\{"index": \d+, "num_batches": (\d+),')
 _TAIL = 4096
 """Bytes by which a file that was read is known again."""
 
@@ -67,6 +67,7 @@ class StepRecord:
         parameters: Per block, the mean and the standard deviation of each of its parameters, in the user's
             units, to eight digits or to a hundred-thousandth of the standard deviation.
         new_columns: Columns that vary for the first time, after others did.
+        num_batches: Batches with rows that the state has seen, this one included.
         retained: Rows of data each block retains.
         test_bound: Held-out log-likelihood after learning, the authors' definition.
         test_predictive: Held-out log-likelihood after learning, the real predictive density.
@@ -110,6 +111,7 @@ class StepRecord:
     moved: dict[str, float] | None = None
     parameters: dict[str, dict[str, tuple[float, float]]] | None = None
     new_columns: tuple[str, ...] = ()
+    num_batches: int = 0
 
 
 @final
@@ -134,23 +136,23 @@ class RecordWriter:
 
     Args:
         folder: Where the file is; it is made if it is not there.
-        first: Number of the batch with which to go on; records of it and of later ones are cut off, since
-            they are learned anew. Without it the run begins, and there must be none.
+        num_batches: Batches with rows that were learned before; records of later ones are cut off, since
+            these are learned anew. Without it the run begins, and there must be no records.
         facts: What is known of the run.
     """
 
     def __init__(
-        self, folder: str | Path, *, first: int | None = None, facts: RunFacts | None = None
+        self, folder: str | Path, *, num_batches: int | None = None, facts: RunFacts | None = None
     ) -> None:
         path = Path(folder) / RECORDS
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab")
         try:
             _lock(self._file, path.parent)
-            if first is None:
+            if num_batches is None:
                 _check_empty(path)
             else:
-                self._file.truncate(_end_of_records(path, first))
+                self._file.truncate(_end_of_records(path, num_batches))
         except BaseException:
             self._file.close()
             raise
@@ -301,7 +303,8 @@ _BY_BLOCK = (
 
 def _packed(record: StepRecord, blocks: Mapping[str, list[str]]) -> dict[str, Any]:
     """A record without names of blocks; numbers that are not finite become ``None``."""
-    fields = {name: _finite(value) for name, value in vars(record).items()}
+    fields: dict[str, Any] = {"index": record.index, "num_batches": record.num_batches}
+    fields |= {name: _finite(value) for name, value in vars(record).items()}
     for name in _BY_BLOCK:
         value = fields[name]
         if name == "parameters" and value is not None:
@@ -373,13 +376,13 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _end_of_records(path: Path, first: int) -> int:
-    """Where the records before a batch end; a line that was being written when a program was killed is none."""
+def _end_of_records(path: Path, num_batches: int) -> int:
+    """Where the records of so many batches end; a line that was being written when a program was killed is none."""
     place = 0
     with path.open("rb") as file:
         for line in file:
-            found = _INDEX.match(line)
-            if not line.endswith(b"\n") or (found is not None and int(found[1]) >= first):
+            found = _RECORD.match(line)
+            if not line.endswith(b"\n") or (found is not None and int(found[1]) > num_batches):
                 break
             place += len(line)
     return place

@@ -513,7 +513,7 @@ class _Driver:
             None
             if record is None
             else RecordWriter(
-                record, first=None if state is None else int(state.num_batches), facts=facts
+                record, num_batches=None if state is None else int(state.num_batches), facts=facts
             )
         )
         kept = None if record is None else _KEPT
@@ -521,7 +521,7 @@ class _Driver:
         self._sums = dict.fromkeys(
             ("test_bound", "test_predictive", "prequential", "forecast"), (0.0, 0)
         )
-        self._has_past = state is not None and bool(state.num_batches > 0)
+        self._num_batches = 0 if state is None else int(state.num_batches)
         self._goes_ahead = goes_ahead
         self._ahead: Ahead | None = None
         self._drift = drift
@@ -602,7 +602,7 @@ class _Driver:
         seconds = clock.perf_counter() - started
         fresh = after.scale.frozen & ~state.scale.frozen
         names = [column.name for column in learner.model.columns]
-        new_columns = tuple(itertools.compress(names, fresh)) if self._has_past else ()
+        new_columns = tuple(itertools.compress(names, fresh)) if self._num_batches else ()
         return self._noted(index, batch, info, seconds, notes, before, held_out, mixed, new_columns)
 
     def _noted(
@@ -618,6 +618,8 @@ class _Driver:
         new_columns: tuple[str, ...] = (),
     ) -> StepRecord:
         """The record of a batch, kept and added to the scores."""
+        has_past = self._num_batches > 0
+        self._num_batches += info.outcome != Outcome.EMPTY
         scores = [score for score in (held_out, before) if score is not None]
         record = StepRecord(
             index=index,
@@ -627,8 +629,8 @@ class _Driver:
             num_test=0 if held_out is None else held_out.num_rows,
             bound=info.bound,
             fall=info.fall,
-            rho=_short(info.rho) if self._has_past else None,
-            omega=_short(info.omega) if self._has_past else None,
+            rho=_short(info.rho) if has_past else None,
+            omega=_short(info.omega) if has_past else None,
             retained=_short(info.retained),
             test_bound=None if held_out is None else held_out.bound,
             test_predictive=None if held_out is None else held_out.predictive,
@@ -639,19 +641,19 @@ class _Driver:
             outcome=info.outcome.name.lower(),
             events=info.events,
             seconds=seconds,
-            log_bf=_short(info.log_bf) if self._has_past else None,
-            drifting=_short(info.drifting) if self._has_past else None,
-            recalled=_short(info.recalled) if self._has_past else None,
+            log_bf=_short(info.log_bf) if has_past else None,
+            drifting=_short(info.drifting) if has_past else None,
+            recalled=_short(info.recalled) if has_past else None,
             memory=_shares(info.memory),
             forecast=None if mixed is None or not len(mixed) else float(mixed.mean()),
-            log_restart=_short(info.log_restart) if self._has_past else None,
-            rho_sd=_short(info.rho_sd) if self._has_past else None,
+            log_restart=_short(info.log_restart) if has_past else None,
+            rho_sd=_short(info.rho_sd) if has_past else None,
             # in new units there is nothing to compare it with
-            moved=notes.moved if notes and self._has_past and not info.events else None,
+            moved=notes.moved if notes and has_past and not info.events else None,
             parameters=notes.parameters if notes else None,
             new_columns=new_columns,
+            num_batches=self._num_batches,
         )
-        self._has_past = self._has_past or info.outcome != Outcome.EMPTY
         self._add("test_bound", record.test_bound, record.num_test)
         self._add("test_predictive", record.test_predictive, record.num_test)
         self._add("prequential", record.prequential, 0 if before is None else before.num_rows)

@@ -262,7 +262,7 @@
   }
 
   // ---- a live page: the server says when there is more, the page asks for it
-  let source = null, isLost = false, asked = false, again = false, cost = 0;
+  let source = null, isLost = false, asked = false, again = false, rest = 0;
   async function fetched(what) {
     try {
       const answer = await fetch(what, { cache: "no-store" });
@@ -305,13 +305,14 @@
       get("story").replaceChildren(...overview.story.map((sentence, place) => element("p", sentence, place ? undefined : "lead")));
       if (overview.labels.length) await drawAll();
     }
-    cost = performance.now() - started;
-    document.body.dataset.cost = Math.round(cost);
-    setTimeout(() => { asked = false; if (again) { again = false; refresh(); } }, Math.max(300, 10 * cost));
+    if (shown.run.key !== key) return; // another run is shown by now, which has begun anew
+    rest = setTimeout(() => { asked = false; if (again) { again = false; refresh(); } }, Math.max(300, 10 * (performance.now() - started)));
   }
   function follow(run) {
     Object.assign(shown, { news: null, listed: null, run, overview: { titles: {}, labels: [], starts: [], curves: {}, blocks: [], maps: {} }, block: null, events: [] });
     get("title").textContent = run.name;
+    clearTimeout(rest);
+    asked = again = false;
     listen();
   }
   function listen() {
@@ -321,7 +322,6 @@
       const news = shown.news = JSON.parse(message.data);
       tellProgress(news);
       listEvents(news);
-      document.body.dataset.batches = news.num_batches;
       refresh();
     };
     isLost = false;
