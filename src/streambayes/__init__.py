@@ -5,7 +5,7 @@ from streambayes._core.kernel import gpu_kernel
 from streambayes._core.outcome import Outcome
 from streambayes._core.program import compile_cache
 from streambayes._core.pytree import definition, number, pytree
-from streambayes.checkpoint import load, save
+from streambayes.checkpoint import Checkpoint, Checkpoints, load, save
 from streambayes.drift import Drift, DriftEvent, DriftMonitor, find_drift
 from streambayes.families import (
     Beta,
@@ -53,6 +53,8 @@ __all__ = [
     "SVI",
     "Auto",
     "Beta",
+    "Checkpoint",
+    "Checkpoints",
     "Classification",
     "Comparison",
     "Dirichlet",

@@ -77,7 +77,7 @@ def test_nothing_is_pickled_and_the_description_is_readable(saved):
         assert archive.namelist() == ["manifest.json", "arrays.safetensors"]
         manifest = json.loads(archive.read("manifest.json"))
     assert manifest["format"] == "streambayes-state"
-    assert manifest["version"] == 2
+    assert manifest["version"] == 3
     assert manifest["library"] == sb.__version__
     assert manifest["state"]["fields"]["model"]["class"] == "models.Gaussian"
 
@@ -113,7 +113,8 @@ def rewritten(path, change):
             archive.read("arrays.safetensors"),
         )
     change(manifest)
-    manifest["sha256"] = _file._digest(manifest["state"], arrays)
+    held = {key: manifest[key] for key in ("state", "facts")}
+    manifest["sha256"] = _file._digest(held, arrays)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
         archive.writestr("arrays.safetensors", arrays)
@@ -125,7 +126,7 @@ def rewritten(path, change):
         (lambda m: m.update(format="other"), "is not a saved streambayes state"),
         (
             lambda m: m.update(version=99, library="9.9"),
-            "has format version 99, this library reads version 2; it was written by streambayes 9.9",
+            "has format version 99, this library reads versions 2 and 3; it was written by streambayes 9.9",
         ),
         (
             lambda m: m["state"].update({"class": "os:system"}),
@@ -149,6 +150,20 @@ def test_a_tampered_description_is_refused(saved, change, sentence):
     rewritten(path, change)
     with pytest.raises(ValueError, match=sentence):
         sb.load(path)
+
+
+def test_files_of_the_format_before_are_read(saved):
+    """Version 2 had nothing beside the state."""
+    state, path = saved
+    with zipfile.ZipFile(path) as archive:
+        manifest, arrays = (archive.read(name) for name in ("manifest.json", "arrays.safetensors"))
+    manifest = json.loads(manifest)
+    del manifest["facts"]
+    manifest |= {"version": 2, "sha256": _file._digest(manifest["state"], arrays)}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", json.dumps(manifest))
+        archive.writestr("arrays.safetensors", arrays)
+    assert identical(sb.load(path), state)
 
 
 @pytest.mark.parametrize("content", [b"not a zip", b"PK\x03\x04", json.dumps({"a": 1}).encode()])

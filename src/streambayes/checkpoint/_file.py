@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from streambayes._core.precision import float64_scope, to_host
 from streambayes.checkpoint._tree import describe, restore
 from streambayes.learning import LearnerState
 
-__all__ = ["load", "save"]
+__all__ = ["load", "packed", "replace_file", "save", "unpacked"]
 
 _FORMAT = "streambayes-state"
-_VERSION = 2
+_VERSION = 3
+_READ = (2, 3)
 _MANIFEST, _ARRAYS = "manifest.json", "arrays.safetensors"
 # what a zip with damaged headers may raise
 _UNREADABLE = (KeyError, ValueError, EOFError, OSError, NotImplementedError, RecursionError)
@@ -29,6 +30,28 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal states are equal files
 
 def save(state: LearnerState, path: str | os.PathLike[str]) -> None:
     """Write a state to a file, replacing what was there all at once or not at all."""
+    replace_file(Path(path), packed(state))
+
+
+def load(path: str | os.PathLike[str]) -> LearnerState:
+    """The state that ``save`` wrote; ``ValueError`` says what is wrong with a file that is none."""
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        message = f"{path} is not a saved streambayes state ({error})"
+        raise ValueError(message) from None
+    return unpacked(content, str(path))[0]
+
+
+def packed(state: LearnerState, facts: Mapping[str, Any] | None = None) -> bytes:
+    """A state as the content of a file.
+
+    Args:
+        state: The state.
+        facts: What else is to be kept with it, as JSON has it.
+    """
     from streambayes import __version__
 
     if not isinstance(state, LearnerState):
@@ -36,42 +59,50 @@ def save(state: LearnerState, path: str | os.PathLike[str]) -> None:
         raise TypeError(message)
     pack, _ = _safetensors()
     arrays: dict[str, np.ndarray] = {}
-    description = describe(to_host(state), arrays)
-    packed = pack(arrays)
+    held = {"state": describe(to_host(state), arrays), "facts": dict(facts or {})}
+    numbers = pack(arrays)
     manifest = {
         "format": _FORMAT,
         "version": _VERSION,
         "library": __version__,
-        "sha256": _digest(description, packed),
-        "state": description,
+        "sha256": _digest(held, numbers),
+        **held,
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(_MANIFEST, _EPOCH), json.dumps(manifest, indent=1))
-        archive.writestr(zipfile.ZipInfo(_ARRAYS, _EPOCH), packed)
-    _replace(Path(path), buffer.getvalue())
+        archive.writestr(zipfile.ZipInfo(_ARRAYS, _EPOCH), numbers)
+    return buffer.getvalue()
 
 
-def load(path: str | os.PathLike[str]) -> LearnerState:
-    """The state that ``save`` wrote; ``ValueError`` says what is wrong with a file that is none."""
+def unpacked(content: bytes, name: str) -> tuple[LearnerState, dict[str, Any]]:
+    """The state and the facts in the content of a file; ``ValueError`` says what is wrong with it.
+
+    Args:
+        content: What ``packed`` returned.
+        name: What the file is called in errors.
+    """
     _, unpack = _safetensors()
-    manifest, packed = _read(Path(path))
+    manifest, numbers = _read(content, name)
     if manifest.get("format") != _FORMAT:
-        message = f"{path} is not a saved streambayes state"
+        message = f"{name} is not a saved streambayes state"
         raise ValueError(message)
-    if manifest.get("version") != _VERSION:
+    version = manifest.get("version")
+    if version not in _READ:
         message = (
-            f"{path} has format version {manifest.get('version')}, this library reads version "
-            f"{_VERSION}; it was written by streambayes {manifest.get('library')}"
+            f"{name} has format version {version}, this library reads versions "
+            f"{' and '.join(map(str, _READ))}; it was written by streambayes {manifest.get('library')}"
         )
         raise ValueError(message)
-    if _digest(manifest.get("state"), packed) != manifest.get("sha256"):
-        message = f"{path} is damaged: its content does not match its checksum"
+    held = {key: manifest.get(key) for key in ("state", "facts")}
+    # version 2 had no facts
+    if _digest(held["state"] if version == 2 else held, numbers) != manifest.get("sha256"):
+        message = f"{name} is damaged: its content does not match its checksum"
         raise ValueError(message)
     try:
-        return _as_state(restore(manifest["state"], unpack(packed)))
+        return _as_state(restore(held["state"], unpack(numbers))), held["facts"] or {}
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        message = f"{path} is damaged: {error}"
+        message = f"{name} is damaged: {error}"
         raise ValueError(message) from None
 
 
@@ -88,9 +119,9 @@ def _as_state(value: Any) -> LearnerState:
     return value
 
 
-def _digest(description: Any, packed: bytes) -> str:
-    text = json.dumps(description, sort_keys=True).encode()
-    return hashlib.sha256(text + packed).hexdigest()
+def _digest(held: Any, numbers: bytes) -> str:
+    text = json.dumps(held, sort_keys=True).encode()
+    return hashlib.sha256(text + numbers).hexdigest()
 
 
 def _safetensors() -> tuple[Callable[..., bytes], Callable[..., Any]]:
@@ -103,19 +134,17 @@ def _safetensors() -> tuple[Callable[..., bytes], Callable[..., Any]]:
     return pack, unpack
 
 
-def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+def _read(content: bytes, name: str) -> tuple[dict[str, Any], bytes]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            manifest, packed = json.loads(archive.read(_MANIFEST)), archive.read(_ARRAYS)
-    except FileNotFoundError:
-        raise
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            manifest, numbers = json.loads(archive.read(_MANIFEST)), archive.read(_ARRAYS)
     except (zipfile.BadZipFile, *_UNREADABLE) as error:
-        message = f"{path} is not a saved streambayes state, or it is cut short ({error})"
+        message = f"{name} is not a saved streambayes state, or it is cut short ({error})"
         raise ValueError(message) from None
-    return manifest if isinstance(manifest, dict) else {}, packed
+    return manifest if isinstance(manifest, dict) else {}, numbers
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Write beside the file and rename over it, through to the disk."""
     if not path.parent.is_dir():
         message = f"cannot save {path}: there is no folder {path.parent}"

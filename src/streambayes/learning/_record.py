@@ -3,9 +3,10 @@
 import dataclasses
 import json
 import math
+import os
 import re
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
@@ -32,7 +33,7 @@ Lines of four kinds, each a JSON object: ``{"run": ...}`` opens a run or goes on
 blocks and their parameters, ``{"index": ...}`` is a record, ``{"ended": ...}`` says how the run ended. What a record
 says of every block is a list in the order of the last ``blocks``, so that names are not repeated.
 """
-_RECORD = re.compile(rb'\{"index": \d+, "num_batches": (\d+),')
+_RECORD = re.compile(rb'\{"index": (\d+), "num_batches": (\d+),')
 _TAIL = 4096
 """Bytes by which a file that was read is known again."""
 
@@ -136,23 +137,28 @@ class RecordWriter:
 
     Args:
         folder: Where the file is; it is made if it is not there.
-        num_batches: Batches with rows that were learned before; records of later ones are cut off, since
-            these are learned anew. Without it the run begins, and there must be no records.
+        is_past: Whether a record of this index and of so many batches with rows is one of those with which to
+            go on; the first that is none is cut off and all after it, since these batches are learned anew.
+            Without it the run begins, and there must be no records.
         facts: What is known of the run.
     """
 
     def __init__(
-        self, folder: str | Path, *, num_batches: int | None = None, facts: RunFacts | None = None
+        self,
+        folder: str | Path,
+        *,
+        is_past: Callable[[int, int], bool] | None = None,
+        facts: RunFacts | None = None,
     ) -> None:
         path = Path(folder) / RECORDS
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab")
         try:
             _lock(self._file, path.parent)
-            if num_batches is None:
+            if is_past is None:
                 _check_empty(path)
             else:
-                self._file.truncate(_end_of_records(path, num_batches))
+                self._file.truncate(_end_of_records(path, is_past))
         except BaseException:
             self._file.close()
             raise
@@ -170,6 +176,10 @@ class RecordWriter:
             self._blocks = _with_names_of(self._blocks, record)
             lines.append({"blocks": self._blocks})
         self._write(*lines, _packed(record, self._blocks))
+
+    def sync(self) -> None:
+        """Wait until all that was written is on the disk."""
+        os.fsync(self._file.fileno())
 
     def close(self, ended: str = "finished") -> None:
         """No more records."""
@@ -376,13 +386,13 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _end_of_records(path: Path, num_batches: int) -> int:
-    """Where the records of so many batches end; a line that was being written when a program was killed is none."""
+def _end_of_records(path: Path, is_past: Callable[[int, int], bool]) -> int:
+    """Where records of the past end; a line that was being written when a program was killed is none."""
     place = 0
     with path.open("rb") as file:
         for line in file:
             found = _RECORD.match(line)
-            if not line.endswith(b"\n") or (found is not None and int(found[1]) > num_batches):
+            if not line.endswith(b"\n") or (found and not is_past(*map(int, found.groups()))):
                 break
             place += len(line)
     return place

@@ -26,6 +26,7 @@ from streambayes.models import AbstractModel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from streambayes.checkpoint import Checkpoint, Checkpoints
     from streambayes.drift import Drift
 
 __all__ = ["Comparison", "RecordSource", "Run", "Scores", "compare", "run"]
@@ -190,6 +191,8 @@ def run(
     progress: bool | None = None,
     record: str | Path | None = None,
     on_record: Callable[[StepRecord], Any] | None = None,
+    checkpoint: "str | Path | Checkpoints | None" = None,
+    resume: bool = False,
 ) -> Run:
     """Learn a stream, batch by batch.
 
@@ -214,7 +217,12 @@ def run(
         record: Folder to write a record of every step to, as it happens; only the most recent ones
             then stay in memory.
         on_record: Called with every record, such as a ``DriftMonitor``.
+        checkpoint: Folder to keep the last states in, or ``Checkpoints``. A state is written after every batch,
+            together with how far the stream was read.
+        resume: Go on from the last checkpoint, if there is one: the stream is given from its start again, and
+            what was learned is passed over. The run ends as one that was never stopped.
     """
+    kept = _Checkpointing.of(checkpoint, resume=resume, state=state)
     return _drive(
         {"": learner},
         batches,
@@ -229,6 +237,7 @@ def run(
         progress=progress,
         folders={} if record is None else {"": record},
         on_record=on_record,
+        kept=kept,
     )[""]
 
 
@@ -313,31 +322,51 @@ def _drive(
     progress: bool | None,
     folders: Mapping[str, str | Path],
     on_record: Callable[[StepRecord], Any] | None,
+    kept: "_Checkpointing | None" = None,
 ) -> dict[str, Run]:
     _check_stream(batches, test_fraction, group, held_out)
-    total = len(batches) if isinstance(batches, Sized) else None
     first = max((int(state.num_batches) for state in states.values()), default=0)
+    total = first + len(batches) if isinstance(batches, Sized) else None
     # what can be read again may be read before it is learned
     goes_ahead = isinstance(batches, list | tuple | Pieces) and not (
-        prequential or forecast or test_fraction or held_out is not None
+        prequential or forecast or test_fraction or held_out is not None or kept
     )
+    if kept is not None:
+        kept.check(
+            next(iter(learners.values())),
+            {
+                "seed": seed,
+                "test_fraction": test_fraction,
+                "group": group,
+                "held_out": held_out,
+                "prequential": prequential,
+                "forecast": forecast,
+                "drift": drift,
+            },
+        )
+        first = kept.first
+        batches = itertools.islice(batches, first, None)
     drivers = {
         name: _Driver(
             learner,
             states.get(name),
             seed,
             folders.get(name),
-            total=None if total is None else first + total,
+            total=total,
             prequential=prequential,
             forecast=forecast,
             drift=drift,
             goes_ahead=goes_ahead,
             on_record=on_record,
+            kept=kept,
         )
         for name, learner in learners.items()
     }
     names = [column.name for column in next(iter(learners.values())).model.columns]
-    with _closed_in_the_end(drivers.values()), Progress(progress, total) as shown:
+    with (
+        _closed_in_the_end(drivers.values()),
+        Progress(progress, None if total is None else total - first) as shown,
+    ):
         split = _Split(names, test_fraction, group, held_out, seed)
         try:
             for index, batch, train, test in split.of(batches, first):
@@ -353,6 +382,63 @@ def _drive(
             for done in driver.finish():
                 shown.update(done.index + 1 - first, done)
     return {name: driver.finished() for name, driver in drivers.items()}
+
+
+@final
+class _Checkpointing:
+    """Where the states of a run are kept, and the one from which it goes on."""
+
+    def __init__(self, checkpoints: "Checkpoints", resumed: "Checkpoint | None") -> None:
+        self._checkpoints = checkpoints
+        self._settings: dict[str, Any] = {}
+        self.resumed = resumed
+        self.first = 0 if resumed is None else resumed.num_batches
+
+    @classmethod
+    def of(
+        cls, checkpoint: Any, *, resume: bool, state: LearnerState | None
+    ) -> "_Checkpointing | None":
+        """From the arguments of ``run``; ``None`` if no states are kept."""
+        from streambayes.checkpoint import Checkpoints  # a convenience, as Run.drift
+
+        if checkpoint is None:
+            if resume:
+                message = "run: resume=True needs checkpoint=..., the folder of the checkpoints"
+                raise ValueError(message)
+            return None
+        if state is not None:
+            message = "run: checkpoint and state exclude each other: checkpoints hold the state"
+            raise ValueError(message)
+        found = checkpoint if isinstance(checkpoint, Checkpoints) else Checkpoints(checkpoint)
+        if not resume and len(found):
+            message = f"{found} holds the checkpoints of a run; go on with resume=True, or choose another folder"
+            raise FileExistsError(message)
+        return cls(found, found.latest())
+
+    def check(self, learner: StreamLearner, settings: dict[str, Any]) -> None:
+        """Raise ``ValueError`` unless the run was begun in the same way."""
+        self._settings = settings
+        if self.resumed is None:
+            return
+        held = self.resumed.facts["settings"]
+        for name, value in settings.items():
+            if held[name] != value:
+                message = f"run: the run was begun with {name}={held[name]!r}, and cannot go on with {value!r}"
+                raise ValueError(message)
+        state = self.resumed.state
+        if (state.model, state.forgetting) != (learner.model, learner.forgetting):
+            message = (
+                f"run: the checkpoint is of {state.model!r} with {state.forgetting!r}, not of {learner.model!r} "
+                f"with {learner.forgetting!r}"
+            )
+            raise ValueError(message)
+
+    def save(self, state: LearnerState, num_batches: int, progress: dict[str, Any]) -> None:
+        """A state, and how far the run is."""
+        from streambayes.checkpoint import Checkpoint
+
+        facts = {"settings": self._settings, **progress}
+        self._checkpoints.save(Checkpoint(state, num_batches, facts))
 
 
 @contextlib.contextmanager
@@ -500,32 +586,48 @@ class _Driver:
         drift: bool,
         goes_ahead: bool,
         on_record: Callable[[StepRecord], Any] | None,
+        kept: "_Checkpointing | None",
     ) -> None:
         self._learner = learner
+        self._kept = kept
+        resumed = None if kept is None else kept.resumed
+        if resumed is not None:
+            state = resumed.state
         self._state = state
-        self._waiting = state is None  # for a first batch with rows, to take scale and start from
+        # for a first batch with rows, to take scale and start from
+        self._waiting = state is None if resumed is None else bool(resumed.facts["waiting"])
         self._prequential = prequential
         self._forecast = forecast
         self._seed = seed
         self._folder = None if record is None else Path(record).absolute()
         facts = RunFacts(learner.forgetting.name, type(learner.model).__name__, total)
+        self._num_batches = 0 if state is None else int(state.num_batches)
         self._writer = (
             None
             if record is None
-            else RecordWriter(
-                record, num_batches=None if state is None else int(state.num_batches), facts=facts
-            )
+            else RecordWriter(record, is_past=self._is_past(state, resumed), facts=facts)
         )
-        kept = None if record is None else _KEPT
-        self._records: collections.deque[StepRecord] = collections.deque(maxlen=kept)
+        most = None if record is None else _KEPT
+        self._records: collections.deque[StepRecord] = collections.deque(maxlen=most)
         self._sums = dict.fromkeys(
             ("test_bound", "test_predictive", "prequential", "forecast"), (0.0, 0)
         )
-        self._num_batches = 0 if state is None else int(state.num_batches)
+        if resumed is not None:
+            self._sums |= {name: tuple(sums) for name, sums in resumed.facts["sums"].items()}
         self._goes_ahead = goes_ahead
         self._ahead: Ahead | None = None
         self._drift = drift
         self._on_record = on_record
+
+    def _is_past(
+        self, state: LearnerState | None, resumed: "Checkpoint | None"
+    ) -> Callable[[int, int], bool] | None:
+        """Which records that are there already are of the past."""
+        if resumed is not None:
+            return lambda index, _: index < resumed.num_batches
+        if state is not None:
+            return lambda _, num_batches: num_batches <= self._num_batches
+        return None
 
     def take(
         self, index: int, batch: StreamBatch | Pieces, train: Any, test: dict[str, Any] | None
@@ -603,7 +705,15 @@ class _Driver:
         fresh = after.scale.frozen & ~state.scale.frozen
         names = [column.name for column in learner.model.columns]
         new_columns = tuple(itertools.compress(names, fresh)) if self._num_batches else ()
-        return self._noted(index, batch, info, seconds, notes, before, held_out, mixed, new_columns)
+        record = self._noted(
+            index, batch, info, seconds, notes, before, held_out, mixed, new_columns
+        )
+        if self._kept is not None:
+            if self._writer is not None:
+                self._writer.sync()
+            progress = {"waiting": self._waiting, "sums": self._sums}
+            self._kept.save(after, index + 1, progress)
+        return record
 
     def _noted(
         self,

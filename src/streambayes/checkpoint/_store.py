@@ -1,0 +1,142 @@
+"""Checkpoints: the last few states of a run in a folder, with where the stream was."""
+
+import dataclasses
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, final
+
+from streambayes.checkpoint._file import packed, replace_file, unpacked
+from streambayes.learning import LearnerState
+
+__all__ = ["Checkpoint", "Checkpoints"]
+
+_NAME = re.compile(r"checkpoint-(\d{12})\.sbz")
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A run between two batches.
+
+    Attributes:
+        state: The learner's state.
+        num_batches: Batches of the stream that were taken, empty ones included.
+        facts: What else the run needs to go on, as JSON has it.
+    """
+
+    state: LearnerState
+    num_batches: int
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@final
+class Checkpoints:
+    """Checkpoints in a folder, each written whole or not at all; only the last few are kept.
+
+    Args:
+        folder: The folder; it is made with the first checkpoint. Or an address that fsspec knows, such as
+            ``s3://bucket/run``.
+        keep: How many to keep: if the last one is damaged, the one before it serves.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, keep: int = 3) -> None:
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            message = f"Checkpoints: keep must be a whole number of at least 1, got {keep!r}"
+            raise ValueError(message)
+        self._place = _Remote(folder) if "://" in str(folder) else _Local(Path(folder))
+        self._keep = keep
+
+    def __repr__(self) -> str:
+        return f"Checkpoints({str(self._place)!r}, keep={self._keep})"
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint, and remove those that are no longer kept."""
+        facts = {"num_batches": checkpoint.num_batches, **checkpoint.facts}
+        name = f"checkpoint-{checkpoint.num_batches:012d}.sbz"
+        self._place.write(name, packed(checkpoint.state, facts))
+        for old in self._names()[: -self._keep]:
+            self._place.remove(old)
+
+    def latest(self) -> Checkpoint | None:
+        """The last checkpoint that is whole; ``None`` if there is none at all.
+
+        One that is damaged is left out with a warning. ``ValueError`` if all are.
+        """
+        wrong = []
+        for name in reversed(self._names()):
+            try:
+                state, facts = unpacked(self._place.read(name), f"{self._place}/{name}")
+                return Checkpoint(state, int(facts.pop("num_batches")), facts)
+            except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+                wrong.append(str(error))
+                warnings.warn(f"{error}; the checkpoint before it is used", stacklevel=2)
+        if wrong:
+            message = f"{self._place}: no checkpoint can be read; the last: {wrong[0]}"
+            raise ValueError(message)
+        return None
+
+    def _names(self) -> list[str]:
+        return sorted(name for name in self._place.names() if _NAME.fullmatch(name))
+
+
+class _Local:
+    """A folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
+
+    def __str__(self) -> str:
+        return str(self._folder)
+
+    def names(self) -> Iterator[str]:
+        return (path.name for path in self._folder.iterdir()) if self._folder.is_dir() else iter(())
+
+    def read(self, name: str) -> bytes:
+        return (self._folder / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        replace_file(self._folder / name, content)
+        for path in self._folder.glob(".checkpoint-*"):  # of a program that was killed
+            path.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
+
+
+class _Remote:
+    """A place that fsspec knows; stores of objects write them whole."""
+
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        try:
+            import fsspec
+        except ImportError:
+            message = "checkpoints at an address need the extra: pip install 'streambayes[remote]'"
+            raise ImportError(message) from None
+        filesystem: Callable[..., tuple[Any, str]] = fsspec.core.url_to_fs
+        self._url = str(url).rstrip("/")
+        self._system, self._root = filesystem(self._url)
+
+    def __str__(self) -> str:
+        return self._url
+
+    def names(self) -> Iterator[str]:
+        if not self._system.exists(self._root):
+            return iter(())
+        return (str(path).rsplit("/", 1)[-1] for path in self._system.ls(self._root, detail=False))
+
+    def read(self, name: str) -> bytes:
+        return bytes(self._system.cat_file(f"{self._root}/{name}"))
+
+    def write(self, name: str, content: bytes) -> None:
+        self._system.makedirs(self._root, exist_ok=True)
+        self._system.pipe_file(f"{self._root}/{name}", content)
+
+    def remove(self, name: str) -> None:
+        self._system.rm_file(f"{self._root}/{name}")

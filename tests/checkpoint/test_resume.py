@@ -1,0 +1,242 @@
+"""A run that was stopped at any moment and goes on ends as one that was never stopped."""
+
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import streambayes as sb
+
+PROGRAM = """
+import sys
+import numpy as np
+import streambayes as sb
+
+folder, seconds = sys.argv[1], float(sys.argv[2])
+
+def stream():
+    import time
+    for number in range(60):
+        rng = np.random.default_rng(number)
+        time.sleep(seconds)
+        yield {"x": rng.normal(size=30) + (number > 40), "y": rng.normal(size=30)}
+
+learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]))
+run = sb.run(
+    learner, stream(), test_fraction=0.2, record=f"{folder}/records", checkpoint=f"{folder}/checkpoints",
+    resume=True, progress=False,
+)
+sb.save(run.state, f"{folder}/state.sbz")
+print(run.scores)
+"""
+
+
+class Stopped(Exception):
+    """What ends a run in these tests."""
+
+
+def stream(num_batches=8, empty=()):
+    rng = np.random.default_rng(0)
+    for number in range(num_batches):
+        size = 0 if number in empty else 25
+        rows = rng.normal(size=(2, 25)) + 2.0 * (number > 5)
+        yield sb.StreamBatch({"x": rows[0, :size], "y": rows[1, :size]}, label=f"b{number}")
+
+
+def cut(batches, number):
+    """A stream that fails."""
+    for place, batch in enumerate(batches):
+        if place == number:
+            raise Stopped
+        yield batch
+
+
+def identical(one, other):
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+
+def without_times(records):
+    return [dataclasses.replace(record, seconds=0.0) for record in records]
+
+
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [
+        (sb.Auto(), {"test_fraction": 0.2, "forecast": True}),
+        (sb.MHPP(), {"test_fraction": 0.2}),
+        (sb.SVB(), {"prequential": False}),
+        (sb.PVB(100, 0.1), {}),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("empty", [(), (0, 1), (3, 7)])
+def test_a_run_that_fails_after_any_batch_goes_on(policy, options, empty, tmp_path):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), policy)
+
+    def learned(batches, name, **more):
+        return sb.run(learner, batches, record=tmp_path / name, progress=False, **options, **more)
+
+    whole = learned(stream(empty=empty), "whole")
+    for number in range(9):
+        folder = tmp_path / f"checkpoints {number}"
+        name = f"run {number}"
+        if number < 8:
+            with pytest.raises(Stopped):
+                learned(cut(stream(empty=empty), number), name, checkpoint=folder)
+        again = learned(stream(empty=empty), name, checkpoint=folder, resume=True)
+        assert identical(again.state, whole.state)
+        assert again.scores == whole.scores
+        expected = without_times(sb.read_records(tmp_path / "whole"))
+        assert without_times(sb.read_records(tmp_path / name)) == expected
+        assert sb.find_drift(tmp_path / name).events == whole.drift.events
+        assert len(list(folder.iterdir())) == 3
+
+
+def test_a_run_that_is_over_is_over(tmp_path):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.HPP())
+    one = sb.run(learner, list(stream()), checkpoint=tmp_path, progress=False)
+    two = sb.run(learner, list(stream()), checkpoint=tmp_path, resume=True, progress=False)
+    assert identical(one.state, two.state)
+    assert two.records == ()
+    more = sb.run(learner, list(stream(10)), checkpoint=tmp_path, resume=True, progress=False)
+    assert [record.index for record in more.records] == [8, 9]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:100], lambda content: content[:-50] + b"x" * 50]
+)
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, damage):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.MHPP())
+    whole = sb.run(learner, list(stream()), progress=False)
+    sb.run(learner, list(stream(5)), checkpoint=tmp_path, progress=False)
+    *_, last = sorted(tmp_path.iterdir())
+    last.write_bytes(damage(last.read_bytes()))
+    with pytest.warns(UserWarning, match="the checkpoint before it is used"):
+        again = sb.run(learner, list(stream()), checkpoint=tmp_path, resume=True, progress=False)
+    assert identical(again.state, whole.state)
+    assert [record.index for record in again.records] == [4, 5, 6, 7]
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"nothing")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="no checkpoint can be read"):
+            sb.run(learner, list(stream()), checkpoint=tmp_path, resume=True)
+
+
+def test_how_many_are_kept(tmp_path):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.HPP())
+    held = sb.Checkpoints(tmp_path / "some", keep=2)
+    sb.run(learner, list(stream(5)), checkpoint=held, progress=False)
+    assert [path.name for path in sorted((tmp_path / "some").iterdir())] == [
+        "checkpoint-000000000004.sbz",
+        "checkpoint-000000000005.sbz",
+    ]
+    assert held.latest().num_batches == 5
+    assert sb.Checkpoints(tmp_path / "none").latest() is None
+    with pytest.raises(ValueError, match="keep must be a whole number of at least 1, got 0"):
+        sb.Checkpoints(tmp_path, keep=0)
+
+
+def test_a_place_elsewhere():
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.HPP())
+    place = "memory://runs/one"
+    whole = sb.run(learner, list(stream()), progress=False)
+    sb.run(learner, list(stream(5)), checkpoint=place, progress=False)
+    assert len(sb.Checkpoints(place)) == 3
+    again = sb.run(learner, list(stream()), checkpoint=place, resume=True, progress=False)
+    assert identical(again.state, whole.state)
+
+
+def test_what_does_not_go_together(tmp_path):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.HPP())
+    found = sb.run(learner, list(stream(3)), checkpoint=tmp_path, progress=False)
+    with pytest.raises(FileExistsError, match="go on with resume=True, or choose another folder"):
+        sb.run(learner, list(stream()), checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="resume=True needs checkpoint="):
+        sb.run(learner, list(stream()), resume=True)
+    with pytest.raises(ValueError, match="checkpoint and state exclude each other"):
+        sb.run(learner, list(stream()), checkpoint=tmp_path, resume=True, state=found.state)
+    with pytest.raises(ValueError, match="was begun with seed=0, and cannot go on with 1"):
+        sb.run(learner, list(stream()), checkpoint=tmp_path, resume=True, seed=1)
+    other = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.MHPP())
+    with pytest.raises(ValueError, match="the checkpoint is of Gaussian"):
+        sb.run(other, list(stream()), checkpoint=tmp_path, resume=True)
+    assert sb.Checkpoints(tmp_path).latest().num_batches == 3
+
+
+def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.HPP())
+    real, calls = os.fsync, []
+
+    def full(handle):
+        calls.append(handle)
+        if len(calls) > 7:
+            raise OSError(28, "No space left on device")
+        return real(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        sb.run(learner, list(stream()), checkpoint=tmp_path, progress=False)
+    monkeypatch.undo()
+    assert 0 < sb.Checkpoints(tmp_path).latest().num_batches < 8
+    again = sb.run(learner, list(stream()), checkpoint=tmp_path, resume=True, progress=False)
+    assert identical(again.state, sb.run(learner, list(stream()), progress=False).state)
+
+
+def test_a_process_that_is_killed_at_any_moment(tmp_path):
+    """The posterior, bit by bit, the records and the scores of a run that was never killed."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    environment = {**os.environ, "STREAMBAYES_COMPILE_CACHE": str(tmp_path / "programs")}
+
+    def start(folder, seconds):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        command = [sys.executable, str(program), str(tmp_path / folder), str(seconds)]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+    whole = start("whole", 0.0)
+    scores, _ = whole.communicate(timeout=300)
+    assert whole.returncode == 0
+    rng = random.Random(7)  # noqa: S311 - moments, not secrets
+    kills = int(os.environ.get("STREAMBAYES_KILLS", "4"))
+    done = 0
+    while True:
+        killed = start("killed", 0.02)
+        if done < kills:
+            records = tmp_path / "killed" / "records" / "records.jsonl"
+            before = records.stat().st_size if records.exists() else 0
+            end = time.monotonic() + 120
+            # until it has learned something, and then some
+            while time.monotonic() < end and (
+                not records.exists() or records.stat().st_size <= before
+            ):
+                time.sleep(0.001)
+            time.sleep(0.2 * rng.random())
+            killed.send_signal(signal.SIGKILL)
+            done += 1
+        found, _ = killed.communicate(timeout=300)
+        if killed.returncode == 0:
+            break
+        assert killed.returncode == -signal.SIGKILL
+    assert found == scores
+    one, other = ((tmp_path / name / "state.sbz").read_bytes() for name in ("whole", "killed"))
+    assert one == other
+    told = [
+        without_times(sb.read_records(tmp_path / name / "records")) for name in ("whole", "killed")
+    ]
+    assert told[0] == told[1]
+    assert [
+        path.name
+        for path in Path(tmp_path / "killed" / "checkpoints").iterdir()
+        if path.name.startswith(".")
+    ] == []
