@@ -99,7 +99,8 @@ def test_a_run_that_fails_after_any_batch_goes_on(policy, options, empty, tmp_pa
         expected = without_times(sb.read_records(tmp_path / "whole"))
         assert without_times(sb.read_records(tmp_path / name)) == expected
         assert sb.find_drift(tmp_path / name).events == whole.drift.events
-        assert len(list(folder.iterdir())) == 3
+        assert len(sb.Checkpoints(folder)) == 3
+        assert len(list(folder.iterdir())) == 4
 
 
 def test_a_run_that_is_over_is_over(tmp_path):
@@ -119,13 +120,13 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, damage):
     learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.MHPP())
     whole = sb.run(learner, list(stream()), progress=False)
     sb.run(learner, list(stream(5)), checkpoint=tmp_path, progress=False)
-    *_, last = sorted(tmp_path.iterdir())
+    *_, last = sorted(tmp_path.glob("*.sbz"))
     last.write_bytes(damage(last.read_bytes()))
     with pytest.warns(UserWarning, match="the checkpoint before it is used"):
         again = sb.run(learner, list(stream()), checkpoint=tmp_path, resume=True, progress=False)
     assert identical(again.state, whole.state)
     assert [record.index for record in again.records] == [4, 5, 6, 7]
-    for path in tmp_path.iterdir():
+    for path in tmp_path.glob("*.sbz"):
         path.write_bytes(b"nothing")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -133,11 +134,38 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, damage):
             sb.run(learner, list(stream()), checkpoint=tmp_path, resume=True)
 
 
+def test_stopped_between_the_first_record_and_its_checkpoint(tmp_path, monkeypatch):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.HPP())
+    places = {"record": tmp_path / "records", "checkpoint": tmp_path / "checkpoints"}
+
+    def stopped(*_):
+        raise Stopped
+
+    monkeypatch.setattr(sb.Checkpoints, "save", stopped)
+    with pytest.raises(Stopped):
+        sb.run(learner, list(stream()), progress=False, **places)
+    monkeypatch.undo()
+    assert len(list(sb.read_records(places["record"]))) == 1
+    sb.run(learner, list(stream()), progress=False, resume=True, seed=np.int64(0), **places)
+    assert [record.index for record in sb.read_records(places["record"])] == list(range(8))
+    # but records of another run are left alone
+    sb.run(learner, list(stream()), progress=False, record=tmp_path / "other")
+    for _ in range(2):
+        with pytest.raises(FileExistsError, match="already holds the records of a run"):
+            sb.run(
+                learner,
+                list(stream()),
+                record=tmp_path / "other",
+                checkpoint=tmp_path / "new",
+                resume=True,
+            )
+
+
 def test_how_many_are_kept(tmp_path):
     learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.HPP())
     held = sb.Checkpoints(tmp_path / "some", keep=2)
     sb.run(learner, list(stream(5)), checkpoint=held, progress=False)
-    assert [path.name for path in sorted((tmp_path / "some").iterdir())] == [
+    assert [path.name for path in sorted((tmp_path / "some").glob("*.sbz"))] == [
         "checkpoint-000000000004.sbz",
         "checkpoint-000000000005.sbz",
     ]

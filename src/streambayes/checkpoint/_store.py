@@ -13,6 +13,7 @@ from streambayes.learning import LearnerState
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
+_BEGUN = "begun"
 _NAME = re.compile(r"checkpoint-(\d{12})\.sbz")
 
 
@@ -54,6 +55,15 @@ class Checkpoints:
 
     def __len__(self) -> int:
         return len(self._names())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a run has begun that keeps its checkpoints here, if only to be stopped before the first."""
+        return _BEGUN in self._place.names()
+
+    def begin(self) -> None:
+        """Note that a run begins."""
+        self._place.write(_BEGUN, b"")
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, and remove those that are no longer kept."""

@@ -335,13 +335,13 @@ def _drive(
         kept.check(
             next(iter(learners.values())),
             {
-                "seed": seed,
-                "test_fraction": test_fraction,
+                "seed": int(seed),
+                "test_fraction": float(test_fraction),
                 "group": group,
                 "held_out": held_out,
-                "prequential": prequential,
-                "forecast": forecast,
-                "drift": drift,
+                "prequential": bool(prequential),
+                "forecast": bool(forecast),
+                "drift": bool(drift),
             },
         )
         first = kept.first
@@ -392,6 +392,7 @@ class _Checkpointing:
         self._checkpoints = checkpoints
         self._settings: dict[str, Any] = {}
         self.resumed = resumed
+        self.is_begun_anew = resumed is None and checkpoints.has_begun
         self.first = 0 if resumed is None else resumed.num_batches
 
     @classmethod
@@ -420,10 +421,10 @@ class _Checkpointing:
         self._settings = settings
         if self.resumed is None:
             return
-        held = self.resumed.facts["settings"]
+        held = self.resumed.facts.get("settings", {})
         for name, value in settings.items():
-            if held[name] != value:
-                message = f"run: the run was begun with {name}={held[name]!r}, and cannot go on with {value!r}"
+            if held.get(name) != value:
+                message = f"run: the run was begun with {name}={held.get(name)!r}, and cannot go on with {value!r}"
                 raise ValueError(message)
         state = self.resumed.state
         if (state.model, state.forgetting) != (learner.model, learner.forgetting):
@@ -432,6 +433,11 @@ class _Checkpointing:
                 f"with {learner.forgetting!r}"
             )
             raise ValueError(message)
+
+    def begin(self) -> None:
+        """The run may write from here on."""
+        if self.resumed is None:
+            self._checkpoints.begin()
 
     def save(self, state: LearnerState, num_batches: int, progress: dict[str, Any]) -> None:
         """A state, and how far the run is."""
@@ -607,6 +613,8 @@ class _Driver:
             if record is None
             else RecordWriter(record, is_past=self._is_past(state, resumed), facts=facts)
         )
+        if kept is not None:
+            kept.begin()
         most = None if record is None else _KEPT
         self._records: collections.deque[StepRecord] = collections.deque(maxlen=most)
         self._sums = dict.fromkeys(
@@ -625,6 +633,10 @@ class _Driver:
         """Which records that are there already are of the past."""
         if resumed is not None:
             return lambda index, _: index < resumed.num_batches
+        if (
+            self._kept is not None and self._kept.is_begun_anew
+        ):  # stopped before its first checkpoint
+            return lambda *_: False
         if state is not None:
             return lambda _, num_batches: num_batches <= self._num_batches
         return None
