@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -232,39 +231,38 @@ def test_a_process_that_is_killed_at_any_moment(tmp_path):
         command = [sys.executable, str(program), str(tmp_path / folder), str(seconds)]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
-    whole = start("whole", 0.0)
-    scores, _ = whole.communicate(timeout=300)
-    assert whole.returncode == 0
+    def killed_somewhere(folder):
+        """Whether it was; or it has ended before."""
+        process = start(folder, 0.02)
+        records = tmp_path / folder / "records" / "records.jsonl"
+        before = records.stat().st_size if records.exists() else 0
+        while process.poll() is None and (
+            not records.exists() or records.stat().st_size <= before
+        ):  # until it has learned something, and then some
+            time.sleep(0.001)
+        time.sleep(0.2 * rng.random())
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=300)
+        assert process.returncode in {0, -signal.SIGKILL}
+        return process.returncode != 0
+
+    def finished(folder, seconds):
+        """What there is to compare."""
+        process = start(folder, seconds)
+        scores, _ = process.communicate(timeout=300)
+        assert process.returncode == 0
+        state = (tmp_path / folder / "state.sbz").read_bytes()
+        records = without_times(sb.read_records(tmp_path / folder / "records"))
+        left = [path.name for path in (tmp_path / folder / "checkpoints").glob(".*")]
+        return scores, state, records, left
+
     rng = random.Random(7)  # noqa: S311 - moments, not secrets
-    kills = int(os.environ.get("STREAMBAYES_KILLS", "4"))
-    done = 0
-    while True:
-        killed = start("killed", 0.02)
-        if done < kills:
-            records = tmp_path / "killed" / "records" / "records.jsonl"
-            before = records.stat().st_size if records.exists() else 0
-            end = time.monotonic() + 120
-            # until it has learned something, and then some
-            while time.monotonic() < end and (
-                not records.exists() or records.stat().st_size <= before
-            ):
-                time.sleep(0.001)
-            time.sleep(0.2 * rng.random())
-            killed.send_signal(signal.SIGKILL)
-            done += 1
-        found, _ = killed.communicate(timeout=300)
-        if killed.returncode == 0:
-            break
-        assert killed.returncode == -signal.SIGKILL
-    assert found == scores
-    one, other = ((tmp_path / name / "state.sbz").read_bytes() for name in ("whole", "killed"))
-    assert one == other
-    told = [
-        without_times(sb.read_records(tmp_path / name / "records")) for name in ("whole", "killed")
-    ]
-    assert told[0] == told[1]
-    assert [
-        path.name
-        for path in Path(tmp_path / "killed" / "checkpoints").iterdir()
-        if path.name.startswith(".")
-    ] == []
+    whole = finished("whole", 0.0)
+    kills, number = int(os.environ.get("STREAMBAYES_KILLS", "4")), 0
+    while kills > 0:
+        number += 1
+        for _ in range(min(kills, 8)):
+            if not killed_somewhere(f"killed {number}"):
+                break
+            kills -= 1
+        assert finished(f"killed {number}", 0.0) == whole
