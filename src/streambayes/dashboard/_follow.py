@@ -97,9 +97,8 @@ class Followed:
             if time.monotonic() > until:
                 break
         reader, digest = self._reader, self._digest
-        share = reader.share_read
-        if share == 1.0 or time.monotonic() < until:  # what is left is a line that is being written
-            share = 1.0
+        # with time left, what has not been read is a line that is being written
+        share = 1.0 if time.monotonic() < until else reader.share_read
         if (reader.facts, reader.ended, share) != (digest.facts, digest.ended, self._share):
             digest.facts, digest.ended, self._share = reader.facts, reader.ended, share
             self._version += 1

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from http.cookies import SimpleCookie
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Self, final
 from urllib.parse import parse_qs, urlencode
 
 try:
@@ -39,7 +39,7 @@ except ImportError:
 from streambayes.dashboard._follow import Folder, Followed
 from streambayes.reports._report import asset, fill_page, plotly_script
 
-__all__ = ["Dashboard", "watch"]
+__all__ = ["Dashboard"]
 
 _PORT = 8350
 _PAUSE = 0.15
@@ -203,16 +203,6 @@ class Dashboard:
             return await to_thread.run_sync(self._folder.run, request.query_params.get("run", ""))
         except (KeyError, OSError, ValueError):
             return None
-
-
-def watch(folder: str | Path, **settings: Any) -> None:
-    """Serve the live page of a folder until the program is interrupted.
-
-    Args:
-        folder: Where ``run(record=folder)`` writes, or a folder of such folders.
-        **settings: As those of ``Dashboard``: ``host``, ``port``, ``token``, ``false_alarms``.
-    """
-    Dashboard(folder, **settings).serve()
 
 
 @final

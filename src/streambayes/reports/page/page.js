@@ -16,7 +16,7 @@
     rho: ["share of the past that was kept", "E[rho]"],
     moved: ["how far blocks moved", "log10 nats"],
   };
-  const shown = { runs: [], run: null, overview: null, block: null, events: [], wish: null };
+  const shown = { runs: [], run: null, overview: null, block: null, events: [] };
 
   // ---- numbers that come packed
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -196,7 +196,6 @@
     list.replaceChildren(...numbers.map((number) => new Option(cut(names[number], 60), number)));
     if (numbers.includes(chosen)) list.value = chosen;
     else list.selectedIndex = -1;
-    return numbers;
   }
   function offerBlocks() {
     offer(get("blocks"), shown.overview.blocks, get("block-search").value, shown.block);
