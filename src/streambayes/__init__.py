@@ -1,6 +1,6 @@
 """Bayesian models of data streams that know what to forget."""
 
-from streambayes import datasets, families, forgetting, metrics, models, reports
+from streambayes import datasets, families, forgetting, metrics, models, reports, sources
 from streambayes._core.kernel import gpu_kernel
 from streambayes._core.outcome import Outcome
 from streambayes._core.program import compile_cache
@@ -29,6 +29,7 @@ from streambayes.learning import (
     ManyStates,
     Prediction,
     Run,
+    SchemaPolicy,
     Score,
     StepError,
     StepInfo,
@@ -77,6 +78,7 @@ __all__ = [
     "PowerPrior",
     "Prediction",
     "Run",
+    "SchemaPolicy",
     "Score",
     "StepError",
     "StepInfo",
@@ -105,4 +107,5 @@ __all__ = [
     "reports",
     "run",
     "save",
+    "sources",
 ]

@@ -53,6 +53,23 @@ class Column:
             return self._positions(array, masked)
         return self._numbers(array, masked)
 
+    def strange_cells(self, values: Any) -> np.ndarray:
+        """Which cells of a column of numbers are none, and are not missing; none of a category column."""
+        array = np.asarray(values)
+        if self.kind == CATEGORY or array.dtype.kind in "biuf":
+            return np.zeros(len(array), bool)
+        return np.array([not (_is_missing(cell) or _is_number(cell)) for cell in array], bool)
+
+    def unseen_cells(self, values: Any) -> np.ndarray:
+        """Which cells of a category column are none of its categories, and are not missing."""
+        array = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
+        if self.kind != CATEGORY:
+            return np.zeros(len(array), bool)
+        unseen: np.ndarray = self._looked_up(array) < 0
+        for row in np.flatnonzero(unseen):
+            unseen[row] = not _is_missing(array[row])
+        return unseen
+
     def decode(self, numbers: np.ndarray) -> np.ndarray:
         """Values as a batch has them: the inverse of ``encode``."""
         if self.kind == CATEGORY:
@@ -84,6 +101,8 @@ class Column:
 
     def _from_objects(self, array: np.ndarray) -> np.ndarray:
         """Numbers of a nullable column of a frame."""
+        if array.dtype.kind in "SU" and len(array):
+            self._refuse(array, 0, _WANTED[self.kind])
         if array.dtype.kind != "O":
             message = f"column {self.name!r} must hold numbers, got dtype {array.dtype}"
             raise ValueError(message)
@@ -133,6 +152,17 @@ class Column:
         value = array[row].item() if isinstance(array[row], np.generic) else array[row]
         message = f"column {self.name!r}, row {row}: expected {wanted}, got {value!r}"
         raise ValueError(message)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number, of whatever class; text that looks like one is none."""
+    if isinstance(value, str | bytes):
+        return False
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def _is_missing(value: Any) -> bool:

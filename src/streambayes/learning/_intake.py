@@ -18,9 +18,11 @@ from streambayes.models import AbstractModel
 __all__ = [
     "Kind",
     "Pieces",
+    "Resumable",
     "StreamBatch",
     "aligned_zeros",
     "bucket_size",
+    "column_names",
     "kind_of",
     "lacking_columns",
     "missing_columns",
@@ -42,11 +44,19 @@ class StreamBatch:
         columns: Arrays of equal length by name.
         label: What to call the batch in tables and figures.
         time: A number on any clock; policies see the differences. ``None`` for no times.
+        absent: Rows, as a mask, that came without a column which others have; their cells are missing.
+        num_late: Rows that came too late for their batch since the one before, and are in none.
+        remarks: What was done about rows that do not fit the model, by ``SchemaPolicy``.
+        offset: Where a source stands after the batch, as JSON has it: what ``Resumable.after`` takes.
     """
 
     columns: dict[str, np.ndarray]
     label: str | None = None
     time: float | None = None
+    absent: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    num_late: int = 0
+    remarks: tuple[str, ...] = ()
+    offset: Any = None
 
 
 class Pieces(abc.ABC):
@@ -60,12 +70,30 @@ class Pieces(abc.ABC):
         """The time of the last table, if they have times: that of one batch in pieces."""
 
     @abc.abstractmethod
-    def __len__(self) -> int:
-        """How many there are."""
-
-    @abc.abstractmethod
     def __iter__(self) -> Iterator[StreamBatch]:
         """The tables, from the first one on."""
+
+
+class Resumable(abc.ABC):
+    """Batches that know where each of them ends in their source, so that a run can go on from there."""
+
+    @property
+    @abc.abstractmethod
+    def definition(self) -> dict[str, Any]:
+        """How batches are cut, as JSON has it: a run goes on with the same cuts alone."""
+
+    @property
+    @abc.abstractmethod
+    def stopped(self) -> str | None:
+        """Why they ended before the source did, if they did."""
+
+    @abc.abstractmethod
+    def after(self, offset: Any) -> Iterator[StreamBatch]:
+        """The batches after one with this offset; all for ``None``."""
+
+    @abc.abstractmethod
+    def commit(self, offset: Any) -> None:
+        """Tell the source that all up to this offset is learned and saved."""
 
 
 def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
@@ -102,6 +130,19 @@ def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
     return {name: frame.get_column(name).to_numpy() for name in wanted}
 
 
+def column_names(data: Any) -> list[str]:
+    """The names of the columns that a batch came with; none of an array."""
+    if isinstance(data, StreamBatch):
+        return list(data.columns)
+    if isinstance(data, Mapping):
+        return list(data)
+    if isinstance(data, np.ndarray | jax.Array | list | tuple):
+        return []
+    import narwhals as nw
+
+    return list(nw.from_native(data, eager_only=True).columns)
+
+
 def read_rows(
     model: AbstractModel[Any, Any],
     wanted: tuple[Column, ...],
@@ -122,6 +163,14 @@ def read_rows(
             "values are missing)"
         )
         raise ValueError(message)
+    for name in names if isinstance(data, StreamBatch) else ():
+        if name in data.absent:
+            row = int(np.argmax(data.absent[name]))
+            message = (
+                f"column {name!r}, row {row}: the column is lost; SchemaPolicy(lost_column='missing') takes its "
+                "cells as missing"
+            )
+            raise ValueError(message)
     if unknown is not None and any(column.name == unknown for column in wanted):
         length = len(next(iter(columns.values()))) if columns else 0
         columns[unknown] = np.full(length, np.nan)

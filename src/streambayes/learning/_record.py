@@ -69,6 +69,8 @@ class StepRecord:
             units, to eight digits or to a hundred-thousandth of the standard deviation.
         new_columns: Columns that vary for the first time, after others did.
         num_batches: Batches with rows that the state has seen, this one included.
+        num_late: Rows that came too late for their batch since the one before, and are in none.
+        remarks: What was done about rows that do not fit the model, by ``SchemaPolicy``.
         retained: Rows of data each block retains.
         test_bound: Held-out log-likelihood after learning, the authors' definition.
         test_predictive: Held-out log-likelihood after learning, the real predictive density.
@@ -113,6 +115,8 @@ class StepRecord:
     parameters: dict[str, dict[str, tuple[float, float]]] | None = None
     new_columns: tuple[str, ...] = ()
     num_batches: int = 0
+    num_late: int = 0
+    remarks: tuple[str, ...] = ()
 
 
 @final
@@ -341,7 +345,7 @@ def _unpacked(fields: dict[str, Any], blocks: Mapping[str, list[str]]) -> StepRe
         elif isinstance(value, list):
             entries = zip(blocks, value, strict=True)
             fields[name] = {block: entry for block, entry in entries if entry is not None}
-    several = {name: tuple(fields.get(name, ())) for name in ("events", "new_columns")}
+    several = {name: tuple(fields.get(name, ())) for name in ("events", "new_columns", "remarks")}
     return StepRecord(**{**fields, **several})
 
 

@@ -15,11 +15,18 @@ from streambayes._core.outcome import Outcome
 from streambayes._core.table import Table
 from streambayes.forgetting import AbstractForgetting
 from streambayes.learning._ahead import Ahead, Done, can_go_ahead
-from streambayes.learning._intake import Pieces, StreamBatch, table
+from streambayes.learning._intake import (
+    Pieces,
+    Resumable,
+    StreamBatch,
+    column_names,
+    table,
+)
 from streambayes.learning._learner import Score, StepError, StreamLearner
 from streambayes.learning._notes import Notes, noter, rounded
 from streambayes.learning._progress import Progress
 from streambayes.learning._record import RecordWriter, RunFacts, StepRecord, folder_name
+from streambayes.learning._schema import SchemaGuard, SchemaPolicy
 from streambayes.learning._state import LearnerState, StepInfo
 from streambayes.models import AbstractModel
 
@@ -110,6 +117,7 @@ class Run:
             block, rho = _lowest(record.rho)
             notes = [] if record.outcome == Outcome.CONVERGED.name.lower() else [record.outcome]
             notes += [_DRAWN] if record.predictive_method == "importance" else []
+            notes += [f"{record.num_late} late rows"] if record.num_late else []
             rows.append(
                 {
                     "batch": record.label,
@@ -121,7 +129,7 @@ class Run:
                     "test predictive": record.test_predictive,
                     "prequential": record.prequential,
                     "forecast": record.forecast,
-                    "note": "; ".join([*notes, *record.events]) or None,
+                    "note": "; ".join([*notes, *record.events, *record.remarks]) or None,
                 }
             )
         used = tuple(column for column in columns if any(row[column] is not None for row in rows))
@@ -193,6 +201,7 @@ def run(
     on_record: Callable[[StepRecord], Any] | None = None,
     checkpoint: "str | Path | Checkpoints | None" = None,
     resume: bool = False,
+    schema: SchemaPolicy | None = None,
 ) -> Run:
     """Learn a stream, batch by batch.
 
@@ -219,8 +228,10 @@ def run(
         on_record: Called with every record, such as a ``DriftMonitor``.
         checkpoint: Folder to keep the last states in, or ``Checkpoints``. A state is written after every batch,
             together with how far the stream was read.
-        resume: Go on from the last checkpoint, if there is one: the stream is given from its start again, and
-            what was learned is passed over. The run ends as one that was never stopped.
+        resume: Go on from the last checkpoint, if there is one. Files and sources go on from their place; another
+            stream is given from its start again, and what was learned is passed over. The run ends as one that was
+            never stopped.
+        schema: What to do when the stream's columns change; by default that is an error.
     """
     kept = _Checkpointing.of(checkpoint, resume=resume, state=state)
     return _drive(
@@ -237,6 +248,7 @@ def run(
         progress=progress,
         folders={} if record is None else {"": record},
         on_record=on_record,
+        schema=schema,
         kept=kept,
     )[""]
 
@@ -255,6 +267,7 @@ def compare(
     drift: bool = True,
     progress: bool | None = None,
     record: str | Path | None = None,
+    schema: SchemaPolicy | None = None,
     **settings: Any,
 ) -> Comparison:
     """Learn one stream with several policies, on identical splits and from the same start.
@@ -273,6 +286,7 @@ def compare(
         drift: Whether to note in the records how far each block has moved and where its parameters are.
         progress: Whether to show progress; by default if standard error is a terminal.
         record: Folder to write a record of every step to, as it happens, in a folder for each policy.
+        schema: What to do when the stream's columns change; by default that is an error.
         **settings: Passed on to every ``StreamLearner``: ``prior``, ``scale``, ``start``, ...
     """
     if isinstance(policies, AbstractForgetting) or not all(
@@ -303,6 +317,7 @@ def compare(
             progress=progress,
             folders=folders,
             on_record=None,
+            schema=schema,
         )
     )
 
@@ -322,11 +337,13 @@ def _drive(
     progress: bool | None,
     folders: Mapping[str, str | Path],
     on_record: Callable[[StepRecord], Any] | None,
+    schema: SchemaPolicy | None,
     kept: "_Checkpointing | None" = None,
 ) -> dict[str, Run]:
     _check_stream(batches, test_fraction, group, held_out)
     first = max((int(state.num_batches) for state in states.values()), default=0)
-    total = first + len(batches) if isinstance(batches, Sized) else None
+    total = _num_batches(batches, first)
+    stream: Iterable[Any] = batches
     # what can be read again may be read before it is learned
     goes_ahead = isinstance(batches, list | tuple | Pieces) and not (
         prequential or forecast or test_fraction or held_out is not None or kept
@@ -342,10 +359,11 @@ def _drive(
                 "prequential": bool(prequential),
                 "forecast": bool(forecast),
                 "drift": bool(drift),
+                "stream": batches.definition if isinstance(batches, Resumable) else None,
             },
         )
         first = kept.first
-        batches = itertools.islice(batches, first, None)
+        stream = kept.rest_of(batches)
     drivers = {
         name: _Driver(
             learner,
@@ -362,17 +380,21 @@ def _drive(
         )
         for name, learner in learners.items()
     }
-    names = [column.name for column in next(iter(learners.values())).model.columns]
+    columns = next(iter(learners.values())).model.columns
+    guard = SchemaGuard(schema or SchemaPolicy(), columns, None if kept is None else kept.known)
     with (
-        _closed_in_the_end(drivers.values()),
+        _closed_in_the_end(drivers.values(), batches),
         Progress(progress, None if total is None else total - first) as shown,
     ):
-        split = _Split(names, test_fraction, group, held_out, seed)
+        names = [column.name for column in columns]
+        split = _Split(names, test_fraction, group, held_out, seed, guard)
         try:
-            for index, batch, train, test in split.of(batches, first):
+            for index, batch, train, test in split.of(stream, first):
                 for driver in drivers.values():
                     for done in driver.take(index, batch, train, test):
                         shown.update(done.index + 1 - first, done)
+                if kept is not None:
+                    kept.save(index + 1, batch, guard.known)
         except Exception:
             # what came before it is learned and recorded; not so at an interruption, which should be short
             for driver in drivers.values():
@@ -391,6 +413,8 @@ class _Checkpointing:
     def __init__(self, checkpoints: "Checkpoints", resumed: "Checkpoint | None") -> None:
         self._checkpoints = checkpoints
         self._settings: dict[str, Any] = {}
+        self._source: Resumable | None = None
+        self._learned: tuple[LearnerState, dict[str, Any]]
         self.resumed = resumed
         self.is_begun_anew = resumed is None and checkpoints.has_begun
         self.first = 0 if resumed is None else resumed.num_batches
@@ -434,25 +458,58 @@ class _Checkpointing:
             )
             raise ValueError(message)
 
+    @property
+    def known(self) -> list[str] | None:
+        """The stream's columns, as they were."""
+        return None if self.resumed is None else self.resumed.facts.get("columns")
+
+    def rest_of(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The batches that are still to be learned."""
+        if not isinstance(batches, Resumable):
+            return itertools.islice(batches, self.first, None)
+        self._source = batches
+        offset = None if self.resumed is None else self.resumed.facts["offset"]
+        if offset is not None:
+            batches.commit(offset)  # if the run died before it could say so
+        return batches.after(offset)
+
     def begin(self) -> None:
         """The run may write from here on."""
         if self.resumed is None:
             self._checkpoints.begin()
 
-    def save(self, state: LearnerState, num_batches: int, progress: dict[str, Any]) -> None:
-        """A state, and how far the run is."""
+    def learned(self, state: LearnerState, progress: dict[str, Any]) -> None:
+        """A state that is to be saved, and what belongs to it."""
+        self._learned = (state, progress)
+
+    def save(self, num_batches: int, batch: StreamBatch | Pieces, known: list[str] | None) -> None:
+        """Save what was learned, with how far the stream was read."""
         from streambayes.checkpoint import Checkpoint
 
-        facts = {"settings": self._settings, **progress}
+        state, progress = self._learned
+        offset = batch.offset if isinstance(batch, StreamBatch) else None
+        facts = {"settings": self._settings, "columns": known, "offset": offset, **progress}
         self._checkpoints.save(Checkpoint(state, num_batches, facts))
+        if self._source is not None:
+            self._source.commit(offset)
+
+
+def _num_batches(batches: Any, first: int) -> int | None:
+    """How many there will have been, if that is known."""
+    try:
+        return first + len(batches) if isinstance(batches, Sized) else None
+    except TypeError:  # files that do not say so
+        return None
 
 
 @contextlib.contextmanager
-def _closed_in_the_end(drivers: Collection["_Driver"]) -> Iterator[None]:
+def _closed_in_the_end(drivers: Collection["_Driver"], batches: Iterable[Any]) -> Iterator[None]:
     """Records say how a run has ended."""
     ended = "finished"
     try:
         yield
+        if isinstance(batches, Resumable) and batches.stopped is not None:
+            ended = f"stopped: {batches.stopped}"
     except BaseException as error:
         ended = f"stopped: {error}" if str(error) else f"stopped: {type(error).__name__}"
         raise
@@ -489,6 +546,7 @@ class _Split:
     group: str | None
     held_out: str | None
     seed: int
+    guard: SchemaGuard
 
     def of(
         self, batches: Iterable[Any], first: int
@@ -502,6 +560,7 @@ class _Split:
                     yield index, data, data, None
                     continue
                 batch = data if isinstance(data, StreamBatch) else StreamBatch(table(data, names))
+                batch = self.guard.passed(batch, column_names(data))
                 yield index, batch, *self._parts(batch, index)
             except (ValueError, TypeError) as error:
                 _say_where(error, index, data)
@@ -723,8 +782,7 @@ class _Driver:
         if self._kept is not None:
             if self._writer is not None:
                 self._writer.sync()
-            progress = {"waiting": self._waiting, "sums": self._sums}
-            self._kept.save(after, index + 1, progress)
+            self._kept.learned(after, {"waiting": self._waiting, "sums": self._sums})
         return record
 
     def _noted(
@@ -775,6 +833,8 @@ class _Driver:
             parameters=notes.parameters if notes else None,
             new_columns=new_columns,
             num_batches=self._num_batches,
+            num_late=batch.num_late if isinstance(batch, StreamBatch) else 0,
+            remarks=batch.remarks if isinstance(batch, StreamBatch) else (),
         )
         self._add("test_bound", record.test_bound, record.num_test)
         self._add("test_predictive", record.test_predictive, record.num_test)

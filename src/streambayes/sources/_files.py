@@ -1,128 +1,166 @@
-"""Batches of Parquet and Arrow files, read as they are asked for: memory holds one of them."""
+"""Files: the rows of CSV, Parquet and Arrow files of any size, chunk by chunk."""
 
 import collections
+import contextlib
 import glob
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from streambayes.learning import Pieces, StreamBatch
-from streambayes.sources._times import seconds
+from streambayes.sources._source import Chunk, Source
+from streambayes.sources._text import TEXT, Types, check_types
 
-__all__ = ["FileBatches", "file_batches"]
+__all__ = ["CsvFormat", "Files", "import_arrow", "is_readable", "read_file"]
 
 _BUFFER = 2**20  # bytes; by default the whole file would be in memory
+_ROWS = 8192  # to a chunk, of Parquet
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".feather", ".ipc")
+_CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A", "n/a", "na"]
 
 
 @final
-class FileBatches(Pieces):
-    """The rows of files, one file after the other, cut into batches of equal size; the last may be smaller."""
+class Files(Source):
+    """The rows of files, one file after the other.
+
+    Args:
+        files: A path, a pattern such as ``"trips/*.csv"`` (in order of the names), or a list of them.
+        separator: What separates the cells of CSV files; by default a comma, a tabulator in ``.tsv``.
+        types: Columns of CSV files that are ``"number"`` or ``"text"``. Of others the first cell tells.
+        missing: What stands for a missing cell in CSV files, such as ``"?"``, besides an empty one, NA, NaN
+            and null.
+    """
 
     def __init__(
         self,
-        paths: Sequence[Path],
-        sizes: Sequence[int],
-        rows: int,
-        columns: Sequence[str],
-        time: str | None,
+        files: Any,
+        *,
+        separator: str | None = None,
+        types: Mapping[str, str] | None = None,
+        missing: Sequence[str] = (),
     ) -> None:
-        self._paths = tuple(paths)
-        self._num_rows = sum(sizes)
-        self._rows = rows
-        self._columns = list(columns)
-        self._time = time
+        import_arrow()
+        named = files if isinstance(files, list | tuple) else [files]
+        self.paths = [path for name in named for path in _found(Path(name))]
+        self.format = CsvFormat(separator, types, missing)
 
-    def __len__(self) -> int:
-        return math.ceil(self._num_rows / self._rows)
+    def __repr__(self) -> str:
+        return f"Files({[str(path) for path in self.paths]})"
 
-    @property
-    def time(self) -> float | None:
-        """The time of the last row, if there are times: that of all rows as one batch."""
-        if self._time is None or not self._num_rows:
-            return None
-        for path in reversed(self._paths):
-            with _Reader(path) as reader:
-                if reader.num_rows:
-                    (last,) = collections.deque(reader.parts([self._time], self._rows), maxlen=1)
-                    return float(seconds(self._time, _column(last.column(0)))[-1])
+    def read(self, start: Any, columns: list[str] | None) -> Iterator[Chunk]:
+        paths, row, told = self.paths, 0, {}
+        if start is not None:
+            row, told = int(start["row"]), start["types"]
+            paths = self._from(start["file"])
+        types = Types(self.format.types, told)
+        for path in paths:
+            yield from read_file(path, str(path), row, columns, self.format, types)
+            row = 0
+
+    def _from(self, name: str) -> list[Path]:
+        for place, path in enumerate(self.paths):
+            if str(path) == name:
+                return self.paths[place:]
+        message = f"batches: the run stopped in {name}, which is not among the files"
+        raise FileNotFoundError(message)
+
+    def names(self) -> list[str]:
+        """The columns of the first file."""
+        with _opened(self.paths[0], self.format) as file:
+            return list(file.names)
+
+    def num_rows(self) -> int | None:
+        """How many rows there are, where files say so: those of CSV do not."""
+        total = 0
+        for path in self.paths:
+            with _opened(path, self.format) as file:
+                if file.num_rows is None:
+                    return None
+                total += file.num_rows
+        return total
+
+    def last_cells(self, column: str) -> np.ndarray | None:
+        """The last cells of a column; ``None`` if there are no rows."""
+        for path in reversed(self.paths):
+            types = Types(self.format.types)
+            chunks = read_file(path, str(path), 0, [column], self.format, types)
+            last = collections.deque((c for c in chunks if c.num_rows), maxlen=1)
+            if last:
+                return last[0].columns[column]
         return None
 
-    def __iter__(self) -> Iterator[StreamBatch]:
-        last = -np.inf
-        for number, columns in enumerate(self._tables()):
-            time = None
-            if self._time is not None:
-                try:
-                    moments = seconds(self._time, columns[self._time])
-                except ValueError as error:
-                    error.add_note(
-                        f"in batch {number} of the files, from row {number * self._rows}"
-                    )
-                    raise
-                if moments[0] < last or (np.diff(moments) < 0).any():
-                    message = (
-                        f"batches: column {self._time!r}, batch {number}: the time goes back; sort the "
-                        "files first"
-                    )
-                    raise ValueError(message)
-                last = time = float(moments[-1])
-            yield StreamBatch(columns=columns, time=time)
 
-    def _tables(self) -> Iterator[dict[str, np.ndarray]]:
-        waiting: list[dict[str, np.ndarray]] = []
-        held = 0
-        for part in self._parts():
-            num_rows = len(next(iter(part.values())))
-            first = 0
-            while first < num_rows:
-                last = min(num_rows, first + self._rows - held)
-                waiting.append({name: values[first:last] for name, values in part.items()})
-                held, first = held + last - first, last
-                if held == self._rows:
-                    yield _joined(waiting)
-                    waiting, held = [], 0
-        if waiting:
-            yield _joined(waiting)
+@final
+class CsvFormat:
+    """How CSV files are written."""
 
-    def _parts(self) -> Iterator[dict[str, np.ndarray]]:
-        """The files' own pieces."""
-        for path in self._paths:
-            with _Reader(path) as reader:
-                reader.check(self._columns)
-                for part in reader.parts(self._columns, self._rows):
-                    yield {name: _column(part.column(name)) for name in self._columns}
+    def __init__(
+        self, separator: str | None, types: Mapping[str, str] | None, missing: Sequence[str]
+    ) -> None:
+        if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
+            message = f"batches: separator must be one letter, such as ';', got {separator!r}"
+            raise ValueError(message)
+        if isinstance(missing, str) or not all(isinstance(text, str) for text in missing):
+            message = f"batches: missing must be a list of texts, such as ['?'], got {missing!r}"
+            raise ValueError(message)
+        self.separator = separator
+        self.types = check_types(types)
+        self.missing = [*_MISSING, *missing]
 
 
-def file_batches(
-    data: Any, rows: int, columns: Sequence[str] | None, time: str | None
-) -> FileBatches:
-    """Batches of the files that a path, a pattern such as ``trips/*.parquet``, or a list of them names."""
+def import_arrow() -> None:
+    """Raise ``ImportError`` with a remedy if files cannot be read."""
     try:
         import pyarrow  # noqa: F401, ICN001
     except ImportError:
         message = "batches of files need the extra: pip install 'streambayes[files]'"
         raise ImportError(message) from None
-    named = data if isinstance(data, list | tuple) else [data]
-    paths = [path for name in named for path in _found(Path(name))]
-    sizes = []
-    wanted = None if columns is None else [*columns]
-    for path in paths:
-        with _Reader(path) as reader:
-            wanted = wanted or reader.names
-            wanted = [*dict.fromkeys([*wanted, *([] if time is None else [time])])]
-            reader.check(wanted)
-            sizes.append(reader.num_rows)
-    return FileBatches(paths, sizes, rows, wanted or [], time)
+
+
+def read_file(
+    path: Path,
+    name: str,
+    first_row: int,
+    columns: list[str] | None,
+    form: CsvFormat,
+    types: Types,
+) -> Iterator[Chunk]:
+    """The rows of a file from a row on, with offsets in which the file has a name."""
+    with _opened(path, form) as file:
+        wanted = [each for each in columns or file.names if each in file.names]
+        if not wanted and file.names:
+            message = (
+                f"batches: none of the columns {columns} is in {path.name}, which has {file.names}"
+            )
+            raise ValueError(message)
+        row = first_row
+        for part in file.parts(wanted, first_row):
+            arrays = {each: _column(each, part.column(each), types, file) for each in wanted}
+            yield Chunk(arrays, _Places(name, row, dict(types.told)), path.name, row)
+            row += part.num_rows
+
+
+class _Places:
+    """Offsets of the rows of a chunk."""
+
+    def __init__(self, name: str, row: int, told: dict[str, str]) -> None:
+        self._name = name
+        self._row = row
+        self._told = told
+
+    def __call__(self, taken: int) -> dict[str, Any]:
+        return {"file": self._name, "row": self._row + taken, "types": self._told}
 
 
 def _found(path: Path) -> list[Path]:
     if path.is_dir():
-        message = f"batches: {str(path)!r} is a folder; name its files, {str(path / '*.parquet')!r}"
+        message = (
+            f"batches: {str(path)!r} is a folder; name its files, {str(path / '*.parquet')!r}, or follow it "
+            "with sb.sources.Folder"
+        )
         raise ValueError(message)
     found = [path]
     if not path.is_file():  # or a name with brackets would be a pattern
@@ -131,77 +169,167 @@ def _found(path: Path) -> list[Path]:
         message = f"batches: no file {str(path)!r}"
         raise FileNotFoundError(message)
     for each in found:
-        if each.suffix.lower() not in _PARQUET + _ARROW:
+        if not is_readable(each):
             message = (
-                f"batches: {each.name} is no Parquet or Arrow file by its name; files end in "
-                f"{', '.join(_PARQUET + _ARROW)}"
+                f"batches: {each.name} is no CSV, Parquet or Arrow file by its name; files end in "
+                f"{', '.join(_CSV + _PARQUET + _ARROW)}"
             )
             raise ValueError(message)
     return found
 
 
-@final
-class _Reader:
-    """One open file."""
+def is_readable(path: Path) -> bool:
+    """Whether it is a file of rows by its name."""
+    return path.name.lower().endswith(_PARQUET + _ARROW + _CSV)
+
+
+class _File:
+    """An open file: its columns' names, how many rows it has if it says so, and its parts."""
+
+    is_text = False
+    names: list[str]
+    num_rows: int | None = None
 
     def __init__(self, path: Path) -> None:
-        import pyarrow as pa
+        self._path = path
+
+    def close(self) -> None:
+        """By default there is nothing to close."""
+
+    def parts(self, columns: list[str], first_row: int) -> Iterator[Any]:
+        """Record batches of the columns, from a row on."""
+        raise NotImplementedError
+
+
+@final
+class _Parquet(_File):
+    def __init__(self, path: Path) -> None:
         import pyarrow.parquet as pq
 
-        self._path = path
-        self._is_parquet = path.suffix.lower() in _PARQUET
-        try:
-            self._file: Any = (
-                pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
-                if self._is_parquet
-                else pa.ipc.open_file(pa.memory_map(str(path)))
-            )
-        except (pa.ArrowInvalid, OSError) as error:
-            message = f"batches: {path.name} cannot be read: {' '.join(str(error).split())}"
-            raise ValueError(message) from None
-        schema = self._file.schema_arrow if self._is_parquet else self._file.schema
-        self.names: list[str] = schema.names
-        twice = [name for name in self.names if self.names.count(name) > 1]
-        if twice:
-            message = f"batches: {path.name} has two columns called {twice[0]!r}; rename one"
-            raise ValueError(message)
+        super().__init__(path)
+        self._file: Any = pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
+        self.names = self._file.schema_arrow.names
+        self.num_rows = int(self._file.metadata.num_rows)
 
-    def __enter__(self) -> "_Reader":
-        return self
+    def close(self) -> None:
+        self._file.close()
 
-    def __exit__(self, *_: object) -> None:
-        if self._is_parquet:
-            self._file.close()
+    def parts(self, columns: list[str], first_row: int) -> Iterator[Any]:
+        sizes = [
+            self._file.metadata.row_group(group).num_rows
+            for group in range(self._file.num_row_groups)
+        ]
+        group = 0
+        while group < len(sizes) and sizes[group] <= first_row:
+            first_row -= sizes[group]
+            group += 1
+        groups = list(range(group, len(sizes)))
+        found = self._file.iter_batches(batch_size=_ROWS, row_groups=groups, columns=columns)
+        yield from _from_row(found if groups else (), first_row)
 
-    def check(self, names: Sequence[str]) -> None:
-        """Raise ``ValueError`` unless it has the columns."""
-        for name in names:
-            if name not in self.names:
-                message = (
-                    f"batches: there is no column {name!r} in {self._path.name}; it has {self.names} "
-                    "(columns=[...] says which to read)"
-                )
-                raise ValueError(message)
 
-    @property
-    def num_rows(self) -> int:
-        if self._is_parquet:
-            return int(self._file.metadata.num_rows)
+@final
+class _Arrow(_File):
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+
+        super().__init__(path)
+        self._file: Any = pa.ipc.open_file(pa.memory_map(str(path)))
+        self.names = self._file.schema.names
         held = range(self._file.num_record_batches)
-        return sum(self._file.get_batch(number).num_rows for number in held)
+        self.num_rows = sum(self._file.get_batch(number).num_rows for number in held)
 
-    def parts(self, columns: list[str], rows: int) -> Iterator[Any]:
-        """Record batches."""
-        if self._is_parquet:
-            yield from self._file.iter_batches(batch_size=rows, columns=columns)
+    def parts(self, columns: list[str], first_row: int) -> Iterator[Any]:
+        held = range(self._file.num_record_batches)
+        parts = (self._file.get_batch(number).select(columns) for number in held)
+        yield from _from_row(parts, first_row)
+
+
+@final
+class _Csv(_File):
+    """All cells are read as text; types are told afterwards, so that a cell of another type is no error here."""
+
+    is_text = True
+
+    def __init__(self, path: Path, form: CsvFormat) -> None:
+        super().__init__(path)
+        self._form = form
+        self._is_empty = path.stat().st_size == 0
+        self.names = []
+        if not self._is_empty:
+            with self._open({}) as reader:
+                self.names = reader.schema.names
+
+    def parts(self, columns: list[str], first_row: int) -> Iterator[Any]:
+        import pyarrow as pa
+
+        if self._is_empty:
             return
-        for number in range(self._file.num_record_batches):
-            yield self._file.get_batch(number).select(columns)
+        with self._open(dict.fromkeys(self.names, pa.string()), columns) as reader:
+            yield from _from_row(reader, first_row)
+
+    def _open(self, types: dict[str, Any], columns: list[str] | None = None) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        is_tsv = ".tsv" in self._path.name.lower()[-7:]
+        return csv.open_csv(
+            pa.input_stream(str(self._path), compression="detect", buffer_size=_BUFFER),
+            read_options=csv.ReadOptions(block_size=_BUFFER, use_threads=False),
+            parse_options=csv.ParseOptions(
+                delimiter=self._form.separator or ("\t" if is_tsv else ","),
+                newlines_in_values=True,
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=types,
+                include_columns=columns,
+                null_values=self._form.missing,
+                strings_can_be_null=True,
+            ),
+        )
 
 
-def _column(array: Any) -> np.ndarray:
+@contextlib.contextmanager
+def _opened(path: Path, form: CsvFormat) -> Iterator[_File]:
+    """An open file; what is wrong with it is said in one sentence."""
     import pyarrow as pa
 
+    name = path.name.lower()
+    with contextlib.ExitStack() as stack:
+        try:
+            if name.endswith(_PARQUET):
+                file: _File = _Parquet(path)
+            elif name.endswith(_ARROW):
+                file = _Arrow(path)
+            else:
+                file = _Csv(path, form)
+            stack.callback(file.close)
+            twice = [name for name in file.names if file.names.count(name) > 1]
+            if twice:
+                message = f"batches: {path.name} has two columns called {twice[0]!r}; rename one"
+                raise ValueError(message)
+            yield file
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            said = " ".join(str(error).split())
+            message = f"batches: {path.name} cannot be read: {said}"
+            raise ValueError(message) from None
+
+
+def _from_row(parts: Any, first_row: int) -> Iterator[Any]:
+    """Record batches without the first rows."""
+    for part in parts:
+        if part.num_rows > first_row:
+            yield part.slice(first_row)
+        first_row = max(first_row - part.num_rows, 0)
+
+
+def _column(name: str, array: Any, types: Types, file: _File) -> np.ndarray:
+    import pyarrow as pa
+
+    if file.is_text:
+        return _text_column(name, array, types)
     try:
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
@@ -211,6 +339,18 @@ def _column(array: Any) -> np.ndarray:
     return found
 
 
-def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """One after the other; whole numbers become floats where a part has gaps or floats."""
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+def _text_column(name: str, array: Any, types: Types) -> np.ndarray:
+    import pyarrow as pa
+
+    valid = array.drop_null()
+    kind = types.kind(name, [valid[0].as_py()] if len(valid) else [])
+    if kind == TEXT:
+        found: np.ndarray = array.to_numpy(zero_copy_only=False)
+        return found
+    if kind is None:
+        return np.full(len(array), np.nan)
+    try:
+        numbers: np.ndarray = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # one by one, for cells that Python reads and Arrow does not
+        return types.column(name, array.to_pylist())
+    return numbers

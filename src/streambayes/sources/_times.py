@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_times", "seconds", "timestamps"]
+__all__ = ["seconds"]
 
 
 def seconds(name: str, values: np.ndarray) -> np.ndarray:
     """Numbers as they are, moments in seconds since 1970."""
     if values.dtype.kind in "biuf":
-        check_times(name, np.isfinite(values))
+        _check_times(name, np.isfinite(values))
         return values.astype(np.float64)
-    return timestamps(name, values).astype("datetime64[us]").astype(np.int64) / 1e6
+    return _timestamps(name, values).astype("datetime64[us]").astype(np.int64) / 1e6
 
 
-def timestamps(name: str, values: np.ndarray) -> np.ndarray:
+def _timestamps(name: str, values: np.ndarray) -> np.ndarray:
     """Moments without time zone, in UTC if they had one."""
     if values.dtype.kind in "OU":
         values = np.array(
@@ -27,7 +27,7 @@ def timestamps(name: str, values: np.ndarray) -> np.ndarray:
             f"batches: column {name!r} must hold dates, ISO text or numbers, got {values.dtype}"
         )
         raise ValueError(message)
-    check_times(name, ~np.isnat(values))
+    _check_times(name, ~np.isnat(values))
     return values.astype("datetime64[us]")
 
 
@@ -45,7 +45,7 @@ def _moment(name: str, row: int, value: Any) -> Any:
         raise ValueError(message) from None
 
 
-def check_times(name: str, known: np.ndarray) -> None:
+def _check_times(name: str, known: np.ndarray) -> None:
     """Raise ``ValueError`` unless all are known."""
     if not known.all():
         message = f"batches: column {name!r}, row {int(np.argmin(known))}: the time is missing"

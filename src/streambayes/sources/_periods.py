@@ -1,0 +1,77 @@
+"""Periods of time: when the one that holds a moment starts, and what to call it."""
+
+import math
+import re
+from typing import final
+
+import numpy as np
+
+__all__ = ["Periods", "duration"]
+
+_PERIOD = re.compile(r"(\d*)(s|m|h|d|w|mo|q|y)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+_MONTHS = {"mo": 1, "q": 3, "y": 12}
+_MONDAY = 4 * 86400  # 1 January 1970 was a Thursday; weeks start on Monday, four days later
+
+
+@final
+class Periods:
+    """Periods one after the other.
+
+    Args:
+        every: How long they are: ``"1h"``, ``"1mo"``, ... of moments, a number of numbers.
+        name: The column of times, for messages.
+        is_numeric: Whether times are numbers; moments are in seconds since 1970.
+    """
+
+    def __init__(self, every: str | float, name: str, *, is_numeric: bool) -> None:
+        self._every = every
+        if is_numeric:
+            if isinstance(every, str) or not 0 < every < float("inf"):
+                message = f"batches: column {name!r} is numeric, so every must be a positive number, got {every!r}"
+                raise ValueError(message)
+            return
+        match = _PERIOD.fullmatch(every) if isinstance(every, str) else None
+        if match is None or (match[1] and int(match[1]) == 0):
+            message = f"batches: every must be a period such as '1d' or '1mo', got {every!r}"
+            raise ValueError(message)
+        self._count, self._unit = int(match[1] or 1), match[2]
+
+    def starts(self, times: np.ndarray) -> np.ndarray:
+        """When the period of each time starts."""
+        if not isinstance(self._every, str):
+            ratio = times / self._every
+            whole = np.rint(ratio)  # 0.3 / 0.1 is a hair below 3
+            near = np.abs(ratio - whole) < 1e-9 * np.maximum(np.abs(ratio), 1.0)
+            found: np.ndarray = np.where(near, whole, np.floor(ratio)) * self._every
+            return found
+        seconds = np.floor(times).astype(np.int64)
+        if self._unit in _MONTHS:
+            months = seconds.astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)
+            step = self._count * _MONTHS[self._unit]
+            first = (months // step * step).astype("datetime64[M]").astype("datetime64[s]")
+            months_first: np.ndarray = first.astype(np.int64).astype(np.float64)
+            return months_first
+        origin = _MONDAY if self._unit == "w" else 0
+        step = self._count * _SECONDS[self._unit]
+        starts: np.ndarray = ((seconds - origin) // step * step + origin).astype(np.float64)
+        return starts
+
+    def label(self, start: float) -> str:
+        """What to call the period that starts then."""
+        if not isinstance(self._every, str):
+            return f"{start:g}"
+        digits = {"y": 4, "q": 7, "mo": 7, "w": 10, "d": 10, "s": 19}.get(self._unit, 16)
+        return str(np.datetime64(int(start), "s"))[:digits]
+
+
+def duration(value: str | float, argument: str) -> float:
+    """A length of time in seconds, or in the units of numeric times: ``"10m"``, ``2.5``."""
+    if isinstance(value, str):
+        match = _PERIOD.fullmatch(value)
+        if match is not None and match[2] in _SECONDS:
+            return float(int(match[1] or 1) * _SECONDS[match[2]])
+    elif not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+        return float(value)
+    message = f"batches: {argument} must be a length of time such as '10m', '1h' or a number, got {value!r}"
+    raise ValueError(message)

@@ -1,0 +1,243 @@
+"""RedisStream: the rows of a Redis Stream, read by a consumer group."""
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, final
+
+from streambayes.sources._rows import columns_of, object_of, same_fields
+from streambayes.sources._source import Chunk, Source
+from streambayes.sources._text import Types, check_types
+
+__all__ = ["RedisStream"]
+
+_COUNT = 500  # entries to a call
+_WAIT = 1000  # milliseconds for which a call waits for entries
+_CONSUMER = "streambayes"
+
+
+@final
+class RedisStream(Source):
+    """The entries of a Redis Stream, each a row; it waits for more.
+
+    Entries are read by a consumer group, which is made if it is not there, and are acknowledged when the state that
+    has learned them is saved. Where to go on from is decided by that state alone: entries that were delivered to a
+    program that died are delivered again. So a group has one consumer.
+
+    Args:
+        stream: The stream's key.
+        url: The server's address.
+        group: The consumer group.
+        start: The entry after which to begin: ``"0"`` for all that are there, ``"$"`` for those to come.
+        field: An entry's field that holds the row as a JSON object. Without it the entry's fields are the columns.
+        follow: Whether to wait for more; or else the stream ends with the last entry that is there.
+        types: Columns that are ``"number"`` or ``"text"``. Of others the first cell tells.
+        patience: Seconds for which to wait for a server that is gone.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        *,
+        url: str = "redis://127.0.0.1:6379",
+        group: str = "streambayes",
+        start: str = "0",
+        field: str | None = None,
+        follow: bool = True,
+        types: Mapping[str, str] | None = None,
+        patience: float = 60.0,
+    ) -> None:
+        try:
+            import redis
+        except ImportError:
+            message = "RedisStream needs the extra: pip install 'streambayes[redis]'"
+            raise ImportError(message) from None
+        if not 0 <= patience < float("inf"):
+            message = (
+                f"RedisStream: patience must be a number of seconds of at least 0, got {patience!r}"
+            )
+            raise ValueError(message)
+        try:
+            self._server: Any = redis.Redis.from_url(
+                url, socket_timeout=10, socket_connect_timeout=5, retry=None
+            )
+        except ValueError as error:
+            message = f"RedisStream: url: {error}"
+            raise ValueError(message) from None
+        self._url = url
+        self._stream = stream
+        self._group = group
+        self._start = start
+        self._field = field
+        self._follow = follow
+        self._types = check_types(types)
+        self._patience = patience
+
+    def __repr__(self) -> str:
+        return f"RedisStream({self._stream!r}, group={self._group!r})"
+
+    def read(self, start: Any, columns: list[str] | None) -> Iterator[Chunk | None]:
+        last = self._start if start is None else str(start["entry"])
+        types = Types(self._types, None if start is None else start["types"])
+        if last == "$":
+            last = self._last_entry()
+        if start is not None:
+            self._check_kept(last)
+        is_set = False
+        while True:
+            try:
+                if not is_set:
+                    self._set_group(last)
+                    is_set = True
+                found = self._entries()
+            except self._gone() as error:
+                # entries may have been delivered into the void: ask again from the last that has come
+                is_set = False
+                yield from self._wait_for_server(error)
+                continue
+            rows = [(None, self._row(entry, fields)) for entry, fields in found]
+            names = [entry.decode() for entry, _ in found]
+            first = 0
+            for some in same_fields(rows):
+                here = names[first : first + len(some)]
+                arrays = columns_of([row for _, row in some], columns, types)
+                places = _Places(last, here, dict(types.told))
+                yield Chunk(arrays, places, f"stream {self._stream!r}, entry {here[0]}")
+                first, last = first + len(some), here[-1]
+            if not found:
+                if not self._follow:
+                    return
+                yield None
+
+    def commit(self, offset: Any) -> None:
+        if offset is None:
+            return
+        try:
+            self._acknowledge(str(offset["entry"]))
+        except self._gone():
+            return  # they are, with the next ones
+
+    def _acknowledge(self, until: str) -> None:
+        while True:
+            pending = self._call("xpending_range", self._group, "-", until, _COUNT)
+            entries = [each["message_id"] for each in pending]
+            if not entries:
+                return
+            self._call("xack", self._group, *entries)
+
+    def _entries(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        found = self._server.xreadgroup(
+            self._group,
+            _CONSUMER,
+            {self._stream: ">"},
+            count=_COUNT,
+            block=_WAIT if self._follow else None,
+        )
+        entries = found.values() if isinstance(found, dict) else [pair[1] for pair in found or []]
+        return [entry for part in entries for entry in _flat(part)]
+
+    def _row(self, entry: bytes, fields: dict[bytes, bytes]) -> dict[str, Any]:
+        where = f"stream {self._stream!r}, entry {entry.decode()}"
+        if self._field is not None:
+            text = fields.get(self._field.encode())
+            if text is None:
+                message = f"{where}: there is no field {self._field!r}"
+                raise ValueError(message)
+            return object_of(text, where)
+        try:
+            return {name.decode(): cell.decode() for name, cell in fields.items()}
+        except UnicodeDecodeError:
+            message = f"{where}: a field is not text in UTF-8"
+            raise ValueError(message) from None
+
+    def _set_group(self, last: str) -> None:
+        """Let the group go on after an entry."""
+        import redis
+
+        try:
+            self._call("xgroup_create", self._group, id=last, mkstream=True)
+        except redis.ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+            self._call("xgroup_setid", self._group, id=last)
+
+    def _check_kept(self, last: str) -> None:
+        """Raise ``ValueError`` if entries were removed that are still to be read."""
+        import redis
+
+        try:
+            info = self._call("xinfo_stream")
+        except redis.ResponseError:
+            message = (
+                f"RedisStream: the run stopped at entry {last} of {self._stream!r}, which is gone"
+            )
+            raise ValueError(message) from None
+        removed = (info.get("max-deleted-entry-id") or b"0-0").decode()
+        first = info.get("first-entry")
+        before = first is None or _order(last) < _order(first[0].decode())
+        if before and _order(removed) > _order(last):
+            message = (
+                f"RedisStream: entries of {self._stream!r} up to {removed} were removed, and the run stopped at "
+                f"{last}: rows between them are lost"
+            )
+            raise ValueError(message)
+
+    def _last_entry(self) -> str:
+        found = self._call("xrevrange", count=1)
+        return str(found[0][0].decode()) if found else "0"
+
+    def _call(self, command: str, *args: Any, **options: Any) -> Any:
+        import redis
+
+        try:
+            return getattr(self._server, command)(self._stream, *args, **options)
+        except redis.ResponseError as error:
+            if "WRONGTYPE" in str(error):
+                message = f"RedisStream: {self._stream!r} is no stream on the server"
+                raise ValueError(message) from None
+            raise
+
+    def _wait_for_server(self, error: Exception) -> Iterator[None]:
+        """Until it is there; then the reader goes on from the last entry that has come."""
+        address = self._url.rpartition("@")[2]
+        warnings.warn(f"the Redis server at {address} is gone ({error}); waiting", stacklevel=3)
+        started, pause = time.monotonic(), 0.1
+        while True:
+            try:
+                self._server.ping()
+            except self._gone() as again:
+                if time.monotonic() - started > self._patience:
+                    message = f"the Redis server at {address} cannot be reached: {again}"
+                    raise ConnectionError(message) from None
+                yield None
+                time.sleep(pause)
+                pause = min(2 * pause, 1.0)
+            else:
+                return
+
+    @staticmethod
+    def _gone() -> tuple[type[Exception], ...]:
+        import redis
+
+        return (redis.ConnectionError, redis.TimeoutError)
+
+
+class _Places:
+    """Offsets of the rows of a chunk."""
+
+    def __init__(self, before: str, entries: list[str], told: dict[str, str]) -> None:
+        self._entries = [before, *entries]
+        self._told = told
+
+    def __call__(self, taken: int) -> dict[str, Any]:
+        return {"entry": self._entries[taken], "types": self._told}
+
+
+def _order(entry: str) -> tuple[int, int]:
+    moment, _, number = entry.partition("-")
+    return int(moment), int(number or 0)
+
+
+def _flat(part: Any) -> Any:
+    """Entries as pairs; newer protocols put them in one more list."""
+    return part[0] if part and isinstance(part[0], list) else part

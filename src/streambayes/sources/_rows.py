@@ -1,0 +1,63 @@
+"""Rows that come one by one, as names with values: put together in chunks."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from streambayes.sources._text import Types
+
+__all__ = ["columns_of", "object_of", "same_fields"]
+
+
+def same_fields(
+    rows: Sequence[tuple[Any, dict[str, Any]]],
+) -> Iterator[Sequence[tuple[Any, dict[str, Any]]]]:
+    """Neighbours that belong together and have the same names; each row comes with what it belongs to."""
+    first = 0
+    for place in range(1, len(rows) + 1):
+        if place == len(rows) or (
+            rows[place][0] != rows[first][0] or rows[place][1].keys() != rows[first][1].keys()
+        ):
+            yield rows[first:place]
+            first = place
+
+
+def columns_of(
+    rows: Sequence[dict[str, Any]], columns: list[str] | None, types: Types
+) -> dict[str, np.ndarray]:
+    """Columns of rows with the same names; text becomes numbers where types say so."""
+    names = [name for name in rows[0] if columns is None or name in columns]
+    return {name: _column(name, [row[name] for row in rows], types) for name in names}
+
+
+def _column(name: str, cells: list[Any], types: Types) -> np.ndarray:
+    if all(cell is None or isinstance(cell, str) for cell in cells):
+        return types.column(name, cells)
+    plain = [float(cell) if isinstance(cell, bool | int) else cell for cell in cells]
+    if all(cell is None or isinstance(cell, float) for cell in plain):
+        return np.array([math.nan if cell is None else cell for cell in plain])
+    found = np.empty(len(plain), dtype=object)
+    found[:] = plain
+    return found
+
+
+def object_of(text: str | bytes | None, where: str) -> dict[str, Any]:
+    """A row that is written as a JSON object."""
+    try:
+        found = json.loads(text or b"")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        message = (
+            f"{where}: expected a JSON object with the row's values by column, got {_short(text)}"
+        )
+        raise ValueError(message)  # noqa: TRY004  # of the data, not of an argument
+    return found
+
+
+def _short(text: Any) -> str:
+    shown = repr(text)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."
