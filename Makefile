@@ -21,7 +21,7 @@ test: lint
 
 # a run is killed a hundred times and has to end as one that was never killed
 crash: .venv/installed
-	STREAMBAYES_KILLS=100 $(BIN)/pytest tests/checkpoint/test_resume.py -k killed
+	STREAMBAYES_KILLS=100 $(BIN)/pytest tests/sources/test_crash.py
 
 lint: .venv/installed
 	$(BIN)/ruff format --check

@@ -2,11 +2,6 @@
 
 import dataclasses
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
 import warnings
 
 import jax
@@ -14,29 +9,6 @@ import numpy as np
 import pytest
 
 import streambayes as sb
-
-PROGRAM = """
-import sys
-import numpy as np
-import streambayes as sb
-
-folder, seconds = sys.argv[1], float(sys.argv[2])
-
-def stream():
-    import time
-    for number in range(60):
-        rng = np.random.default_rng(number)
-        time.sleep(seconds)
-        yield {"x": rng.normal(size=30) + (number > 40), "y": rng.normal(size=30)}
-
-learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]))
-run = sb.run(
-    learner, stream(), test_fraction=0.2, record=f"{folder}/records", checkpoint=f"{folder}/checkpoints",
-    resume=True, progress=False,
-)
-sb.save(run.state, f"{folder}/state.sbz")
-print(run.scores)
-"""
 
 
 class Stopped(Exception):
@@ -218,51 +190,3 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint(tmp_path, monk
     assert 0 < sb.Checkpoints(tmp_path).latest().num_batches < 8
     again = sb.run(learner, list(stream()), checkpoint=tmp_path, resume=True, progress=False)
     assert identical(again.state, sb.run(learner, list(stream()), progress=False).state)
-
-
-def test_a_process_that_is_killed_at_any_moment(tmp_path):
-    """The posterior, bit by bit, the records and the scores of a run that was never killed."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    environment = {**os.environ, "STREAMBAYES_COMPILE_CACHE": str(tmp_path / "programs")}
-
-    def start(folder, seconds):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        command = [sys.executable, str(program), str(tmp_path / folder), str(seconds)]
-        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-
-    def killed_somewhere(folder):
-        """Whether it was; or it has ended before."""
-        process = start(folder, 0.02)
-        records = tmp_path / folder / "records" / "records.jsonl"
-        before = records.stat().st_size if records.exists() else 0
-        while process.poll() is None and (
-            not records.exists() or records.stat().st_size <= before
-        ):  # until it has learned something, and then some
-            time.sleep(0.001)
-        time.sleep(0.2 * rng.random())
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=300)
-        assert process.returncode in {0, -signal.SIGKILL}
-        return process.returncode != 0
-
-    def finished(folder, seconds):
-        """What there is to compare."""
-        process = start(folder, seconds)
-        scores, _ = process.communicate(timeout=300)
-        assert process.returncode == 0
-        state = (tmp_path / folder / "state.sbz").read_bytes()
-        records = without_times(sb.read_records(tmp_path / folder / "records"))
-        left = [path.name for path in (tmp_path / folder / "checkpoints").glob(".*")]
-        return scores, state, records, left
-
-    rng = random.Random(7)  # noqa: S311 - moments, not secrets
-    whole = finished("whole", 0.0)
-    kills, number = int(os.environ.get("STREAMBAYES_KILLS", "4")), 0
-    while kills > 0:
-        number += 1
-        for _ in range(min(kills, 8)):
-            if not killed_somewhere(f"killed {number}"):
-                break
-            kills -= 1
-        assert finished(f"killed {number}", 0.0) == whole

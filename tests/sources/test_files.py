@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from pyarrow import feather, parquet
+from pyarrow import csv, feather, parquet
 
 import streambayes as sb
 
@@ -79,8 +79,6 @@ def test_what_is_refused(folder, tmp_path):
     pattern = folder / "*.parquet"
     with pytest.raises(FileNotFoundError, match=r"no file '.*nothing\*.parquet'"):
         sb.batches(folder / "nothing*.parquet", rows=10)
-    with pytest.raises(ValueError, match="files are cut by rows"):
-        sb.batches(pattern, by="kind")
     with pytest.raises(ValueError, match="rows must be a whole number of at least 1, got 0"):
         sb.batches(pattern, rows=0)
     with pytest.raises(ValueError, match=r"no column 'z' in 0.parquet; it has \['x', 'y'"):
@@ -88,7 +86,7 @@ def test_what_is_refused(folder, tmp_path):
     with pytest.raises(ValueError, match=r"no column 'then' in 0.parquet"):
         sb.batches(pattern, rows=10, time="then")
     (tmp_path / "rows.txt").write_text("x")
-    with pytest.raises(ValueError, match=r"rows.txt is no Parquet or Arrow file by its name"):
+    with pytest.raises(ValueError, match=r"rows.txt is no CSV, Parquet or Arrow file by its name"):
         sb.batches(tmp_path / "rows.txt", rows=10)
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(ValueError, match=r"broken.parquet cannot be read"):
@@ -97,10 +95,20 @@ def test_what_is_refused(folder, tmp_path):
 
 def test_files_that_do_not_fit_together(folder):
     parquet.write_table(pa.table({"x": [1]}), folder / "9.parquet")
-    with pytest.raises(ValueError, match=r"no column 'y' in 9.parquet; it has \['x'\]"):
-        sb.batches(folder / "*.parquet", rows=10)
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.SVB())
+    files = sb.batches(folder / "*.parquet", rows=10)
+    with pytest.raises(ValueError, match="column 'y', row 8: the column is lost") as caught:
+        sb.run(learner, files, progress=False)
+    assert caught.value.__notes__ == ["in batch 6 ('6') of the stream"]
+    with pytest.raises(ValueError, match="column 'y', row 8: the column is lost"):
+        learner.step(learner.init(files), files)
+    schema = sb.SchemaPolicy(lost_column="missing")
+    run = sb.run(learner, files, schema=schema, progress=False)
+    assert run.records[-1].remarks == (
+        "1 cells taken as missing: column 'y' is lost, first in row 8",
+    )
     files = [folder / "1.parquet", folder / "0.parquet"]
-    with pytest.raises(ValueError, match="column 'when', batch 0: the time goes back"):
+    with pytest.raises(ValueError, match="column 'when', row 3: the time goes back"):
         list(sb.batches(files, rows=10, time="when"))
     table = pa.table([np.zeros(2), np.ones(2)], names=["a", "a"])
     parquet.write_table(table, folder / "twice.parquet")
@@ -147,3 +155,95 @@ def test_the_time_of_a_batch_in_pieces(folder):
     files = sb.batches(folder / "*.parquet", rows=20, time="when")
     state, _ = learner.step(learner.init(files), files)
     assert state.last_time == dt.datetime(2026, 1, 3, 0, 39, tzinfo=dt.UTC).timestamp()
+
+
+CSV = "when,x,kind,code\n" + "".join(
+    f"2026-01-{1 + n // 24:02d}T{n % 24:02d}:00,{n / 4},{'ab'[n % 2]},{n:03d}\n" for n in range(60)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [
+        ("rows.csv", lambda text: text),
+        ("rows.tsv", lambda text: text.replace(",", "\t")),
+        ("rows.csv", lambda text: "\ufeff" + text.replace("\n", "\r\n")),
+        ("rows.csv", lambda text: text.replace(",a,", ',"a",')),
+    ],
+)
+def test_csv(tmp_path, name, edit):
+    path = tmp_path / name
+    path.write_text(edit(CSV), encoding="utf-8", newline="")
+    files = sb.batches(path, every="1d", time="when")
+    assert [batch.label for batch in files] == ["2026-01-01", "2026-01-02", "2026-01-03"]
+    assert columns_of(files, "x").tolist() == [n / 4 for n in range(60)]
+    assert columns_of(files, "kind").tolist() == ["a", "b"] * 30
+    assert columns_of(files, "code").tolist() == list(range(60))
+    text = sb.sources.Files(path, types={"code": "text"})
+    assert columns_of(sb.batches(text, rows=7), "code").tolist() == [f"{n:03d}" for n in range(60)]
+    with pytest.raises(TypeError, match="do not say how many rows"):
+        len(sb.batches(path, rows=7))
+
+
+def test_csv_that_is_compressed(tmp_path):
+    with pa.output_stream(str(tmp_path / "rows.csv.gz"), compression="gzip") as file:
+        file.write(CSV.encode())
+    assert len(columns_of(sb.batches(tmp_path / "*.gz", by="kind"), "x")) == 60
+
+
+def test_missing_cells_and_odd_ones_of_csv(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x;y;z\n;1;\nNA;?;u\n2.5;nan;v\n1_0;4;null\n")
+    files = sb.sources.Files(path, separator=";", missing=["?"])
+    (batch,) = sb.batches(files, rows=9)
+    assert batch.columns["z"].tolist() == [None, "u", "v", None]
+    np.testing.assert_array_equal(batch.columns["y"], [1.0, np.nan, np.nan, 4.0])
+    np.testing.assert_array_equal(batch.columns["x"], [np.nan, np.nan, 2.5, 10.0])
+    path.write_text("x\n1\n2\nabc\n")
+    learner = sb.StreamLearner(sb.models.Gaussian("x"), sb.SVB())
+    with pytest.raises(ValueError, match="column 'x', row 2: expected a finite number, got 'abc'"):
+        sb.run(learner, sb.batches(path, rows=5), progress=False)
+    (batch,) = sb.batches(sb.sources.Files(path, types={"x": "text"}), rows=5)
+    assert batch.columns["x"].tolist() == ["1", "2", "abc"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"x,y\n1,2\n3\n", "rows.csv cannot be read: CSV parse error: .*Expected 2 columns, got 1"),
+        (b"x,y\n1,\xff\xfe\n", "rows.csv cannot be read: .*UTF8"),
+        (b"x,x\n1,2\n", "rows.csv has two columns called 'x'"),
+        (b"", "there is no column 'x' in rows.csv; it has \\[\\]"),
+    ],
+)
+def test_csv_that_is_refused(tmp_path, content, sentence):
+    (tmp_path / "rows.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=sentence):
+        list(sb.batches(tmp_path / "rows.csv", rows=5, columns=["x"] if not content else None))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+def test_files_go_on_from_any_batch(tmp_path, ending):
+    rng = np.random.default_rng(0)
+    for number, num_rows in enumerate([30, 1, 45]):
+        kinds = rng.choice(["u", "v"], num_rows)
+        if number == 2:
+            kinds[-5:] = "w"
+        table = pa.table({"x": rng.normal(size=num_rows), "kind": kinds})
+        path = tmp_path / f"{number}.{ending}"
+        if ending == "csv":
+            csv.write_csv(table, path)
+        elif ending == "parquet":
+            parquet.write_table(table, path, row_group_size=7)
+        else:
+            feather.write_feather(table, path, chunksize=7)
+    for cut in ({"rows": 8}, {"by": "kind"}):
+        batches = sb.batches(tmp_path / f"*.{ending}", **cut)
+        whole = [batch.columns["x"].tolist() for batch in batches]
+        for number, batch in enumerate(batches):
+            rest = [one.columns["x"].tolist() for one in batches.after(batch.offset)]
+            assert rest == whole[number + 1 :]
+    offset = next(iter(batches)).offset
+    (tmp_path / f"0.{ending}").unlink()
+    with pytest.raises(FileNotFoundError, match=r"the run stopped in .*0.*, which is not among"):
+        next(sb.batches(tmp_path / f"*.{ending}", **cut).after(offset))

@@ -11,7 +11,6 @@ __all__ = ["KafkaTopic"]
 
 _COUNT = 500  # messages to a call
 _WAIT = 1.0  # seconds for which a call waits for messages
-_REACH = 15.0  # seconds in which a server must answer
 
 
 @final
@@ -30,6 +29,7 @@ class KafkaTopic(Source):
         follow: Whether to wait for more; or else the stream ends with the last messages that are there.
         types: Columns of text that are ``"number"`` or ``"text"``. Of others the first cell tells.
         settings: More settings of the client, such as ``{"security.protocol": "SSL"}``.
+        patience: Seconds in which brokers must answer at the start; later on the client waits for them.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class KafkaTopic(Source):
         follow: bool = True,
         types: Mapping[str, str] | None = None,
         settings: Mapping[str, Any] | None = None,
+        patience: float = 60.0,
     ) -> None:
         try:
             import confluent_kafka  # noqa: F401
@@ -51,6 +52,10 @@ class KafkaTopic(Source):
         if start not in ("earliest", "latest"):
             message = f"KafkaTopic: start must be 'earliest' or 'latest', got {start!r}"
             raise ValueError(message)
+        if not 0 < patience < float("inf"):
+            message = f"KafkaTopic: patience must be a positive number of seconds, got {patience!r}"
+            raise ValueError(message)
+        self._patience = patience
         self._topic = topic
         self._start = start
         self._follow = follow
@@ -142,14 +147,16 @@ class KafkaTopic(Source):
         from confluent_kafka import KafkaException, TopicPartition
 
         try:
-            found = self._consumer.list_topics(self._topic, timeout=_REACH).topics[self._topic]
+            found = self._consumer.list_topics(self._topic, timeout=self._patience).topics[
+                self._topic
+            ]
             if found.error is not None:
                 message = f"KafkaTopic: there is no topic {self._topic!r} ({_said(found.error)})"
                 raise ValueError(message)
             at = {}
             for partition in sorted(found.partitions):
                 place = TopicPartition(self._topic, partition)
-                low, high = self._consumer.get_watermark_offsets(place, timeout=_REACH)
+                low, high = self._consumer.get_watermark_offsets(place, timeout=self._patience)
                 begin = high if self._start == "latest" and not known else low
                 at[partition] = int(known.get(str(partition), begin))
                 if at[partition] < low:

@@ -77,15 +77,13 @@ class RedisStream(Source):
         return f"RedisStream({self._stream!r}, group={self._group!r})"
 
     def read(self, start: Any, columns: list[str] | None) -> Iterator[Chunk | None]:
-        last = self._start if start is None else str(start["entry"])
         types = Types(self._types, None if start is None else start["types"])
-        if last == "$":
-            last = self._last_entry()
-        if start is not None:
-            self._check_kept(last)
+        last, number = "", None
         is_set = False
         while True:
             try:
+                if not last:
+                    last, number = self._begin() if start is None else self._checked(start)
                 if not is_set:
                     self._set_group(last)
                     is_set = True
@@ -101,9 +99,10 @@ class RedisStream(Source):
             for some in same_fields(rows):
                 here = names[first : first + len(some)]
                 arrays = columns_of([row for _, row in some], columns, types)
-                places = _Places(last, here, dict(types.told))
+                places = _Places([last, *here], number, dict(types.told))
                 yield Chunk(arrays, places, f"stream {self._stream!r}, entry {here[0]}")
                 first, last = first + len(some), here[-1]
+                number = None if number is None else number + len(some)
             if not found:
                 if not self._follow:
                     return
@@ -161,30 +160,43 @@ class RedisStream(Source):
                 raise
             self._call("xgroup_setid", self._group, id=last)
 
-    def _check_kept(self, last: str) -> None:
-        """Raise ``ValueError`` if entries were removed that are still to be read."""
+    def _begin(self) -> tuple[str, int | None]:
+        """The entry after which to begin, and how many entries have come before, if the server knows."""
         import redis
 
         try:
             info = self._call("xinfo_stream")
+        except redis.ResponseError:  # there is none yet
+            return ("0" if self._start == "$" else self._start), 0
+        added = info.get("entries-added")  # of Redis 7 and later
+        if self._start == "$":
+            return info["last-generated-id"].decode(), added
+        return self._start, added - info["length"] if self._start == "0" and added else None
+
+    def _checked(self, offset: Any) -> tuple[str, int | None]:
+        """The entry after which to go on; ``ValueError`` if later ones were removed before they were read."""
+        import redis
+
+        last, number = str(offset["entry"]), offset["number"]
+        try:
+            info = self._call("xinfo_stream")
         except redis.ResponseError:
+            info = None
+        if info is None or _order(info["last-generated-id"].decode()) < _order(last):
             message = (
                 f"RedisStream: the run stopped at entry {last} of {self._stream!r}, which is gone"
             )
-            raise ValueError(message) from None
-        removed = (info.get("max-deleted-entry-id") or b"0-0").decode()
-        first = info.get("first-entry")
-        before = first is None or _order(last) < _order(first[0].decode())
-        if before and _order(removed) > _order(last):
+            raise ValueError(message)
+        # entries that were deleted one by one would be counted too
+        are_trimmed = info.get("max-deleted-entry-id") == b"0-0"
+        removed = info.get("entries-added", 0) - info["length"]
+        if are_trimmed and number is not None and removed > number:
             message = (
-                f"RedisStream: entries of {self._stream!r} up to {removed} were removed, and the run stopped at "
-                f"{last}: rows between them are lost"
+                f"RedisStream: {removed - number} entries of {self._stream!r} after {last}, where the run stopped, "
+                "were removed before they were read: their rows are lost"
             )
             raise ValueError(message)
-
-    def _last_entry(self) -> str:
-        found = self._call("xrevrange", count=1)
-        return str(found[0][0].decode()) if found else "0"
+        return last, number
 
     def _call(self, command: str, *args: Any, **options: Any) -> Any:
         import redis
@@ -199,7 +211,7 @@ class RedisStream(Source):
 
     def _wait_for_server(self, error: Exception) -> Iterator[None]:
         """Until it is there; then the reader goes on from the last entry that has come."""
-        address = self._url.rpartition("@")[2]
+        address = self._url.partition("://")[2].rpartition("@")[2]
         warnings.warn(f"the Redis server at {address} is gone ({error}); waiting", stacklevel=3)
         started, pause = time.monotonic(), 0.1
         while True:
@@ -225,12 +237,14 @@ class RedisStream(Source):
 class _Places:
     """Offsets of the rows of a chunk."""
 
-    def __init__(self, before: str, entries: list[str], told: dict[str, str]) -> None:
-        self._entries = [before, *entries]
+    def __init__(self, entries: list[str], number: int | None, told: dict[str, str]) -> None:
+        self._entries = entries
+        self._number = number
         self._told = told
 
     def __call__(self, taken: int) -> dict[str, Any]:
-        return {"entry": self._entries[taken], "types": self._told}
+        number = None if self._number is None else self._number + taken
+        return {"entry": self._entries[taken], "number": number, "types": self._told}
 
 
 def _order(entry: str) -> tuple[int, int]:

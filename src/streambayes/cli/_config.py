@@ -1,0 +1,656 @@
+"""The configuration of ``streambayes run``: read from TOML, checked as a whole before anything starts."""
+
+import contextlib
+import dataclasses
+import difflib
+import glob
+import importlib.util
+import json
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, final
+
+from streambayes import forgetting, models, sources
+from streambayes.checkpoint import Checkpoints
+from streambayes.drift import DriftMonitor
+from streambayes.families import TruncatedExponential
+from streambayes.forgetting import AbstractForgetting
+from streambayes.learning import SchemaPolicy, StreamLearner
+from streambayes.models import AbstractModel, Network
+from streambayes.sources import Source, SourceBatches
+
+__all__ = ["MODELS", "POLICIES", "SECTIONS", "SOURCES", "Config", "ConfigError", "read_config"]
+
+_MOST = 10_000
+"""The most values of a variable that is declared by how many it has."""
+_LARGEST_SEED = 2**63 - 1
+_LONGEST = 60
+
+
+class ConfigError(ValueError):
+    """Something is wrong with a configuration; the message says what in one sentence."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """All that a run needs, built and checked.
+
+    Attributes:
+        path: The file, as it was given.
+        learner: The model with its policy.
+        source: Where rows come from.
+        cut: How rows are cut into batches: the arguments of ``sb.batches``.
+        stream: The batches.
+        split: What is held out and scored, and the seed: arguments of ``sb.run``.
+        schema: What to do when columns change.
+        folder: Where records and the report go.
+        checkpoints: Where states go.
+        report: Whether to write a report at the end.
+        false_alarms: How many false alarms of a change per batch to allow.
+        port: Of the metrics; ``None`` for none.
+    """
+
+    path: Path
+    learner: StreamLearner
+    source: Source
+    cut: Mapping[str, Any]
+    stream: SourceBatches
+    split: Mapping[str, Any]
+    schema: SchemaPolicy
+    folder: Path
+    checkpoints: Checkpoints
+    report: bool
+    false_alarms: float
+    port: int | None
+
+    @property
+    def has_times(self) -> bool:
+        """Whether batches have times."""
+        return self.cut.get("time") is not None
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """What a value must be: in words, and as a test."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class _Keys:
+    """The keys of a table, and those of them that must be there."""
+
+    kinds: Mapping[str, _Kind]
+    needed: tuple[str, ...] = ()
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and bool(value) and all(map(fits, value))
+
+
+def _is_table_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
+
+
+def _any_of(*tests: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: any(fits(value) for fits in tests)
+
+
+def _one_of(*choices: str) -> _Kind:
+    return _Kind(f"one of {', '.join(map(_shown, choices))}", lambda value: value in choices)
+
+
+def _whole(least: int, most: int) -> _Kind:
+    words = f"a whole number between {least} and {most}"
+    return _Kind(words, lambda value: _is_whole(value) and least <= value <= most)
+
+
+_TEXT = _Kind("text", lambda value: _is_text(value) and bool(value))
+_TEXTS = _Kind('a list of texts, such as ["x", "y"]', _is_list_of(_is_text))
+_NAMES = _Kind(
+    'a column such as "x", or a list such as ["x", "y"]', _any_of(_is_text, _TEXTS.fits)
+)
+_PARENTS = _Kind('a list of variables, such as ["z"]', lambda v: v == [] or _TEXTS.fits(v))
+_WHOLE = _Kind("a whole number of at least 1", lambda value: _is_whole(value) and value >= 1)
+_COUNT = _whole(1, _MOST)
+_NUMBER = _Kind("a number", _is_number)
+_FLAG = _Kind("true or false", lambda value: isinstance(value, bool))
+_LENGTH = _Kind('a length of time such as "1h", or a number', _any_of(_is_text, _is_number))
+_VALUES = _Kind(
+    f'a list of values such as ["a", "b"], or how many, at most {_MOST}',
+    _any_of(_is_list_of(_any_of(_is_text, _is_whole, _FLAG.fits)), _COUNT.fits),
+)
+_TABLE_OF_VALUES = _Kind(
+    'a table of values by column, such as {colour = ["red", "blue"]}', _is_table_of(_VALUES.fits)
+)
+_TYPES = _Kind('a table such as {zip = "text", size = "number"}', _is_table_of(_is_text))
+_SETTINGS = _Kind(
+    'a table such as {"security.protocol" = "SSL"}',
+    _is_table_of(_any_of(_is_text, _is_number, _FLAG.fits)),
+)
+_SCALE = _Kind(
+    "true, false, or a table such as {x = [0.0, 1.0]} of shift and factor",
+    _any_of(_FLAG.fits, _is_table_of(lambda v: _is_list_of(_is_number)(v) and len(v) == 2)),
+)
+_COEFFICIENTS = _one_of("joint", "independent", "conjugate")
+_CSV = {"separator": _TEXT, "types": _TYPES, "missing": _TEXTS}
+_HIERARCHICAL = _Keys({"gamma": _NUMBER, "max_rounds": _WHOLE})
+
+MODELS: Mapping[str, _Keys] = {
+    "BetaBinomial": _Keys({"column": _TEXT, "trials": _TEXT}, ("column",)),
+    "Categorical": _Keys({"column": _TEXT, "categories": _VALUES}, ("column", "categories")),
+    "ConditionalMixture": _Keys(
+        {"names": _NAMES, "given": _TEXT, "categories": _VALUES, "num_components": _COUNT},
+        ("names", "given", "categories", "num_components"),
+    ),
+    "Gaussian": _Keys({"names": _NAMES}, ("names",)),
+    "GaussianMixture": _Keys(
+        {"names": _NAMES, "num_components": _COUNT, "covariance": _one_of("diagonal", "full")},
+        ("names", "num_components"),
+    ),
+    "LinearRegression": _Keys(
+        {"response": _TEXT, "regressors": _NAMES, "coefficients": _COEFFICIENTS},
+        ("response", "regressors"),
+    ),
+    "MixtureNaiveBayes": _Keys(
+        {"label": _TEXT, "classes": _VALUES, "names": _NAMES, "num_components": _COUNT},
+        ("label", "classes", "names", "num_components"),
+    ),
+    "MultivariateGaussian": _Keys({"names": _NAMES}, ("names",)),
+    "NaiveBayes": _Keys(
+        {
+            "label": _TEXT,
+            "classes": _VALUES,
+            "normal": _NAMES,
+            "categorical": _TABLE_OF_VALUES,
+            "poisson": _NAMES,
+        },
+        ("label", "classes"),
+    ),
+    "Network": _Keys(
+        {"variables": _Kind("tables [[model.variables]]", _is_list_of(lambda v: type(v) is dict))},
+        ("variables",),
+    ),
+    "Poisson": _Keys({"column": _TEXT}, ("column",)),
+}
+"""Keys of ``[model]`` by its type."""
+
+VARIABLES: Mapping[str, _Keys] = {
+    "categorical": _Keys(
+        {"name": _TEXT, "categories": _VALUES, "parents": _PARENTS, "latent": _FLAG},
+        ("name", "categories"),
+    ),
+    "bernoulli": _Keys({"name": _TEXT, "parents": _PARENTS, "latent": _FLAG}, ("name",)),
+    "normal": _Keys(
+        {"names": _NAMES, "parents": _PARENTS, "latent": _FLAG, "coefficients": _COEFFICIENTS},
+        ("names",),
+    ),
+    "multivariate_normal": _Keys({"names": _TEXTS, "parents": _PARENTS}, ("names",)),
+    "poisson": _Keys({"names": _NAMES, "parents": _PARENTS}, ("names",)),
+    "exponential": _Keys({"names": _NAMES, "parents": _PARENTS}, ("names",)),
+}
+"""Keys of ``[[model.variables]]`` by their kind."""
+
+POLICIES: Mapping[str, _Keys] = {
+    "Auto": _Keys({"shared": _FLAG, "clock": _one_of("rows", "time")}),
+    "SVB": _Keys({}),
+    "HPP": _HIERARCHICAL,
+    "MHPP": _HIERARCHICAL,
+    "PowerPrior": _Keys({"rho": _NUMBER, "kl_budget": _NUMBER}),
+    "Fading": _Keys({"rho": _NUMBER}, ("rho",)),
+    "PVB": _Keys(
+        {"population_size": _NUMBER, "step_size": _NUMBER, "minibatch_size": _WHOLE},
+        ("population_size", "step_size"),
+    ),
+    "SVI": _Keys(
+        {
+            "num_rows": _NUMBER,
+            "delay": _NUMBER,
+            "decay": _NUMBER,
+            "step_size": _NUMBER,
+            "minibatch_size": _WHOLE,
+        },
+        ("num_rows",),
+    ),
+}
+"""Keys of ``[forgetting]`` by its policy."""
+
+SOURCES: Mapping[str, _Keys] = {
+    "files": _Keys({"files": _NAMES, **_CSV}, ("files",)),
+    "folder": _Keys(
+        {
+            "folder": _TEXT,
+            "pattern": _TEXT,
+            "settle": _NUMBER,
+            "poll": _NUMBER,
+            "end": _TEXT,
+            **_CSV,
+        },
+        ("folder",),
+    ),
+    "redis": _Keys(
+        {
+            "stream": _TEXT,
+            "url": _TEXT,
+            "group": _TEXT,
+            "start": _TEXT,
+            "field": _TEXT,
+            "follow": _FLAG,
+            "types": _TYPES,
+            "patience": _NUMBER,
+        },
+        ("stream",),
+    ),
+    "kafka": _Keys(
+        {
+            "topic": _TEXT,
+            "servers": _TEXT,
+            "group": _TEXT,
+            "start": _one_of("earliest", "latest"),
+            "follow": _FLAG,
+            "types": _TYPES,
+            "settings": _SETTINGS,
+        },
+        ("topic",),
+    ),
+}
+"""Keys of ``[source]`` by its type."""
+
+SECTIONS: Mapping[str, _Keys | None] = {
+    "model": None,
+    "forgetting": None,
+    "source": None,
+    "batches": _Keys(
+        {
+            "rows": _WHOLE,
+            "every": _LENGTH,
+            "by": _TEXT,
+            "time": _TEXT,
+            "lateness": _LENGTH,
+            "columns": _TEXTS,
+        }
+    ),
+    "test": _Keys({"fraction": _NUMBER, "group": _TEXT, "held_out": _TEXT}),
+    "learner": _Keys(
+        {
+            "seed": _whole(0, _LARGEST_SEED),
+            "prequential": _FLAG,
+            "forecast": _FLAG,
+            "scale": _SCALE,
+            "num_restarts": _WHOLE,
+            "tolerance": _NUMBER,
+            "max_sweeps": _WHOLE,
+        }
+    ),
+    "schema": _Keys({field.name: _TEXT for field in dataclasses.fields(SchemaPolicy)}),
+    "output": _Keys(
+        {"folder": _TEXT, "checkpoints": _TEXT, "keep": _WHOLE, "report": _FLAG}, ("folder",)
+    ),
+    "drift": _Keys({"false_alarms": _NUMBER}),
+    "metrics": _Keys({"port": _whole(0, 65535)}, ("port",)),
+}
+"""Keys of every section; of the first three they depend on what is chosen there."""
+
+_NEEDED = ("model", "source", "batches", "output")
+_RUN = ("seed", "prequential", "forecast")
+"""Keys of ``[learner]`` that ``sb.run`` takes; the others are the learner's."""
+
+
+def read_config(path: Path, text: str | None = None) -> Config:
+    """Read a file and build all that it describes; ``ConfigError`` if that cannot be done.
+
+    Args:
+        path: The file. Paths in it are relative to its folder.
+        text: What the file holds, if it is not to be read.
+    """
+    try:
+        return _Reader(path, _parsed(path, text)).config()
+    except _Wrong as error:
+        message = f"{path}: {error}"
+        raise ConfigError(message) from None
+
+
+class _Wrong(Exception):  # noqa: N818  # never seen outside
+    """What is wrong, without the name of the file."""
+
+
+def _parsed(path: Path, text: str | None) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode() if text is None else text)
+    except tomllib.TOMLDecodeError as error:
+        message = f"not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}"
+        raise _Wrong(message) from None
+    except UnicodeDecodeError as error:
+        message = f"not text in UTF-8: byte {error.start} does not fit"
+        raise _Wrong(message) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, endless nesting
+        message = f"not valid TOML: {error}"
+        raise _Wrong(message) from None
+    except OSError as error:
+        message = f"cannot be read ({(error.strerror or str(error)).lower()})"
+        raise _Wrong(message) from None
+
+
+@final
+class _Reader:
+    """Builds a configuration section by section."""
+
+    def __init__(self, path: Path, tables: dict[str, Any]) -> None:
+        self._path = path
+        self._base = path.resolve().parent
+        for name, table in tables.items():
+            if name not in SECTIONS:
+                sections = ", ".join(f"[{section}]" for section in SECTIONS)
+                message = f"there is no section [{name}]{_meant(name, SECTIONS)}; sections are {sections}"
+                raise _Wrong(message)
+            if not isinstance(table, dict):
+                message = f"[{name}] must be a section, got {_shown(table)}"
+                raise _Wrong(message)
+        for name in _NEEDED:
+            if name not in tables:
+                message = f"section [{name}] is missing"
+                raise _Wrong(message)
+        self._tables: dict[str, dict[str, Any]] = {name: tables.get(name, {}) for name in SECTIONS}
+        for name, keys in SECTIONS.items():
+            if keys is not None and (name in tables or not keys.needed):
+                _check_keys(f"[{name}]", self._tables[name], keys)
+
+    def config(self) -> Config:
+        """All of it."""
+        model = self._model()
+        policy = self._policy()
+        source = self._source()
+        cut = self._cut(policy)
+        split = self._split()
+        learner = self._learner(model, policy)
+        stream = self._stream(source, cut)
+        self._check_columns(model, source, cut, split)
+        with _section("schema"):
+            schema = SchemaPolicy(**self._tables["schema"])
+        with _section("drift"):
+            false_alarms = float(self._tables["drift"].get("false_alarms", 0.01))
+            DriftMonitor(false_alarms=false_alarms)
+        folder, checkpoints = self._output()
+        return Config(
+            path=self._path,
+            learner=learner,
+            source=source,
+            cut=cut,
+            stream=stream,
+            split=split,
+            schema=schema,
+            folder=folder,
+            checkpoints=checkpoints,
+            report=self._tables["output"].get("report", False),
+            false_alarms=false_alarms,
+            port=self._port(),
+        )
+
+    def _model(self) -> AbstractModel[Any, Any]:
+        name, given = _chosen("[model]", self._tables["model"], "type", MODELS)
+        with _section("model"):
+            model = _network(given["variables"]) if name == "Network" else _ready(name, given)
+            _ = model.columns, model.prior(), model.labels()  # a network is checked when it is used
+        return model
+
+    def _policy(self) -> AbstractForgetting[Any, Any]:
+        table = {"policy": "Auto", **self._tables["forgetting"]}
+        name, given = _chosen("[forgetting]", table, "policy", POLICIES)
+        with _section("forgetting"):
+            if "gamma" in given:
+                given["rho_prior"] = TruncatedExponential.from_gamma(float(given.pop("gamma")))
+            policy: AbstractForgetting[Any, Any] = getattr(forgetting, name)(**given)
+        return policy
+
+    def _source(self) -> Source:
+        kind, given = _chosen("[source]", self._tables["source"], "type", SOURCES)
+        with _section("source"):
+            if kind == "files":
+                files = given.pop("files")
+                names = files if isinstance(files, list) else [files]
+                return sources.Files([self._located(name) for name in names], **given)
+            if kind == "folder":
+                return sources.Folder(self._base / given.pop("folder"), **given)
+            if kind == "redis":
+                return sources.RedisStream(given.pop("stream"), **given)
+            return sources.KafkaTopic(given.pop("topic"), **given)
+
+    def _located(self, name: str) -> Path:
+        """A file or a pattern; letters of the folder's own path are no pattern."""
+        path = self._base / name
+        is_plain = Path(name).is_absolute() or path.exists()
+        return path if is_plain else Path(glob.escape(str(self._base))) / name
+
+    def _cut(self, policy: AbstractForgetting[Any, Any]) -> dict[str, Any]:
+        cut = dict(self._tables["batches"])
+        if getattr(policy, "clock", None) == "time" and "time" not in cut:
+            message = '[forgetting] clock = "time" needs the column of times, [batches] time'
+            raise _Wrong(message)
+        return cut
+
+    def _split(self) -> dict[str, Any]:
+        test, learner = self._tables["test"], self._tables["learner"]
+        fraction = test.get("fraction", 0.0)
+        if not 0.0 <= fraction < 1.0:
+            message = f"[test] fraction must lie in [0, 1), got {fraction}"
+            raise _Wrong(message)
+        if "held_out" in test and (fraction or "group" in test):
+            message = "[test] held_out and fraction exclude each other: give one of them"
+            raise _Wrong(message)
+        if "group" in test and not fraction:
+            message = "[test] group needs a fraction to hold out, [test] fraction"
+            raise _Wrong(message)
+        return {
+            "test_fraction": float(fraction),
+            "group": test.get("group"),
+            "held_out": test.get("held_out"),
+            **{name: learner[name] for name in _RUN if name in learner},
+        }
+
+    def _learner(
+        self, model: AbstractModel[Any, Any], policy: AbstractForgetting[Any, Any]
+    ) -> StreamLearner:
+        table = self._tables["learner"]
+        with _section("learner"):
+            return StreamLearner(
+                model, policy, **{name: value for name, value in table.items() if name not in _RUN}
+            )
+
+    def _stream(self, source: Source, cut: Mapping[str, Any]) -> SourceBatches:
+        with _section("batches"):
+            stream = sources.batches(source, **cut)
+        assert isinstance(stream, SourceBatches)
+        return stream
+
+    def _check_columns(
+        self,
+        model: AbstractModel[Any, Any],
+        source: Source,
+        cut: Mapping[str, Any],
+        split: Mapping[str, Any],
+    ) -> None:
+        """Columns are there, where that can be known before rows are read."""
+        wanted = [("[model]", column.name) for column in model.columns]
+        wanted += [(f"[test] {key}:", split[key]) for key in ("group", "held_out") if split[key]]
+        if "columns" in cut:
+            held = [*cut["columns"], *(cut[key] for key in ("time", "by") if key in cut)]
+            _check_held(wanted, held, "[batches] columns")
+        if isinstance(source, sources.Files):
+            with _section("source"):
+                names = source.names()
+            if names:  # a first file without any says nothing
+                _check_held(wanted, names, source.paths[0].name)
+
+    def _output(self) -> tuple[Path, Checkpoints]:
+        table = self._tables["output"]
+        folder = self._base / table["folder"]
+        place = table.get("checkpoints")
+        _check_writable(folder)
+        _need("safetensors", "checkpoints", "save")
+        if table.get("report"):
+            _need("plotly", "[output] report = true", "report")
+        where = str(folder / "checkpoints") if place is None else place
+        if "://" not in where:
+            where = str(self._base / where)
+            _check_writable(Path(where))
+        with _section("output"):
+            return folder, Checkpoints(where, keep=table.get("keep", 3))
+
+    def _port(self) -> int | None:
+        port: int | None = self._tables["metrics"].get("port")
+        if port is not None:
+            _need("prometheus_client", "[metrics]", "metrics")
+        return port
+
+
+@contextlib.contextmanager
+def _section(name: str) -> Iterator[None]:
+    """What a part of the library says is wrong is said of a section."""
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError, ImportError) as error:
+        said = str(error).removeprefix("batches: ")
+    except MemoryError:
+        said = "it is too large for this machine's memory"
+    except OSError as error:
+        said = str(error).removeprefix("batches: ")
+        if error.strerror is not None:
+            said = f"{error.filename} cannot be read ({error.strerror.lower()})"
+    else:
+        return
+    message = f"[{name}] {' '.join(said.split())}"
+    raise _Wrong(message)
+
+
+def _chosen(
+    where: str, table: Mapping[str, Any], key: str, choices: Mapping[str, _Keys]
+) -> tuple[str, dict[str, Any]]:
+    """What is chosen by a key, and the other keys, which belong to it."""
+    name = table.get(key)
+    if name is None:
+        message = f"{where} {key} is missing; it is one of {', '.join(map(_shown, choices))}"
+        raise _Wrong(message)
+    if not isinstance(name, str) or name not in choices:
+        meant = _meant(name, choices) if isinstance(name, str) else ""
+        message = (
+            f"{where} {key} must be one of {', '.join(map(_shown, choices))}, got {_shown(name)}"
+        )
+        raise _Wrong(message + meant)
+    given = {other: value for other, value in table.items() if other != key}
+    _check_keys(where, given, choices[name], besides=(key,), of=f" of {name}")
+    return name, given
+
+
+def _check_keys(
+    where: str,
+    table: Mapping[str, Any],
+    keys: _Keys,
+    *,
+    besides: tuple[str, ...] = (),
+    of: str = "",
+) -> None:
+    known = [*besides, *keys.kinds]
+    for name, value in table.items():
+        if name not in keys.kinds:
+            message = f"{where} has no key {name!r}{_meant(name, known)}; keys{of} are {', '.join(known)}"
+            raise _Wrong(message)
+        kind = keys.kinds[name]
+        if not kind.fits(value):
+            message = f"{where} {name} must be {kind.words}, got {_shown(value)}"
+            raise _Wrong(message)
+    for name in keys.needed:
+        if name not in table:
+            message = f"{where} {name} is missing; it is {keys.kinds[name].words}"
+            raise _Wrong(message)
+
+
+def _ready(name: str, given: Mapping[str, Any]) -> AbstractModel[Any, Any]:
+    model: AbstractModel[Any, Any] = getattr(models, name)(**given)
+    return model
+
+
+def _network(variables: Iterable[Mapping[str, Any]]) -> Network:
+    net = Network()
+    for number, table in enumerate(variables, start=1):
+        where = f"[[model.variables]] number {number}:"
+        renamed = dict(table)
+        if table.get("kind") in VARIABLES and "names" in VARIABLES[table["kind"]].kinds:
+            if "name" in table and "names" in table:
+                message = f"{where} give one of name and names"
+                raise _Wrong(message)
+            if "name" in table:
+                renamed["names"] = renamed.pop("name")
+        kind, given = _chosen(where, renamed, "kind", VARIABLES)
+        names = given.pop("names" if "names" in given else "name")
+        try:
+            getattr(net, kind)(names, **given)
+        except (ValueError, TypeError) as error:
+            message = f"{where} {error}"
+            raise _Wrong(message) from None
+    return net
+
+
+def _check_held(wanted: Iterable[tuple[str, str]], held: list[str], place: str) -> None:
+    for where, name in wanted:
+        if name not in held:
+            shown = ", ".join(map(repr, held))
+            message = (
+                f"{where} column {name!r} is not in {place}, which has {shown}{_meant(name, held)}"
+            )
+            raise _Wrong(message)
+
+
+def _check_writable(folder: Path) -> None:
+    """A folder can be made, or written into, as far as can be told without doing so."""
+    try:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        is_folder = there.is_dir()
+    except (OSError, ValueError) as error:  # too long a name, a letter that no system has
+        message = f"[output] {str(folder)!r} cannot be the name of a folder ({error})"
+        raise _Wrong(message) from None
+    if not is_folder:
+        message = f"[output] {folder} cannot be written into: {there} is a file"
+        raise _Wrong(message)
+    if "\0" in str(folder) or not os.access(there, os.W_OK | os.X_OK):
+        message = f"[output] {str(folder)!r} cannot be written into"
+        raise _Wrong(message)
+
+
+def _need(package: str, what: str, extra: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        message = f"{what}: this needs the extra: pip install 'streambayes[{extra}]'"
+        raise _Wrong(message)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """What a misspelt name may stand for."""
+    alike = {other.lower(): other for other in known}
+    found = difflib.get_close_matches(name.lower(), alike, n=1)
+    return f" (did you mean {alike[found[0]]!r}?)" if found else ""
+
+
+def _shown(value: Any) -> str:
+    """A value as TOML has it, cut where it is long."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):  # dates, and numbers of thousands of digits
+        text = f"a {type(value).__name__}" if isinstance(value, int) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
