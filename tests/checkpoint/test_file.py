@@ -77,7 +77,7 @@ def test_nothing_is_pickled_and_the_description_is_readable(saved):
         assert archive.namelist() == ["manifest.json", "arrays.safetensors"]
         manifest = json.loads(archive.read("manifest.json"))
     assert manifest["format"] == "streambayes-state"
-    assert manifest["version"] == 3
+    assert manifest["version"] == 4
     assert manifest["library"] == sb.__version__
     assert manifest["state"]["fields"]["model"]["class"] == "models.Gaussian"
 
@@ -113,7 +113,7 @@ def rewritten(path, change):
             archive.read("arrays.safetensors"),
         )
     change(manifest)
-    held = {key: manifest[key] for key in ("state", "facts")}
+    held = {key: manifest[key] for key in ("state", "facts", "streams")}
     manifest["sha256"] = _file._digest(held, arrays)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
@@ -126,13 +126,15 @@ def rewritten(path, change):
         (lambda m: m.update(format="other"), "is not a saved streambayes state"),
         (
             lambda m: m.update(version=99, library="9.9"),
-            "has format version 99, this library reads versions 2 and 3; it was written by streambayes 9.9",
+            "has format version 99, this library reads versions 2 to 4; it was written by streambayes 9.9",
         ),
         (
             lambda m: m["state"].update({"class": "os:system"}),
             "class 'os:system' is not known; import the module",
         ),
         (lambda m: m["state"]["fields"].pop("prior"), "has fields"),
+        (lambda m: m.update(streams=["a"]), "streams and states do not fit together"),
+        (lambda m: m.update(streams=[["a"]]), "is damaged"),
         (
             lambda m: m["state"]["fields"]["model"]["fields"].update(names={"tuple": []}),
             "at least one name is needed, got none",
@@ -152,14 +154,19 @@ def test_a_tampered_description_is_refused(saved, change, sentence):
         sb.load(path)
 
 
-def test_files_of_the_format_before_are_read(saved):
-    """Version 2 had nothing beside the state."""
+@pytest.mark.parametrize("version", [2, 3])
+def test_files_of_the_formats_before_are_read(saved, version):
+    """Version 2 had nothing beside the state, version 3 no streams."""
     state, path = saved
     with zipfile.ZipFile(path) as archive:
         manifest, arrays = (archive.read(name) for name in ("manifest.json", "arrays.safetensors"))
     manifest = json.loads(manifest)
-    del manifest["facts"]
-    manifest |= {"version": 2, "sha256": _file._digest(manifest["state"], arrays)}
+    del manifest["streams"]
+    held = {key: manifest[key] for key in ("state", "facts")}
+    if version == 2:
+        del manifest["facts"]
+        held = manifest["state"]
+    manifest |= {"version": version, "sha256": _file._digest(held, arrays)}
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
         archive.writestr("arrays.safetensors", arrays)
@@ -272,3 +279,30 @@ def test_a_number_beyond_all_floats_is_named():
         sb.PVB(10**400, 0.5)
     with pytest.raises(ValueError, match="max_sweeps must be a whole number"):
         sb.StreamLearner(sb.models.BetaBinomial("x"), sb.SVB(), max_sweeps=10**20)
+
+
+@pytest.mark.parametrize("policy", [sb.Auto(), sb.MHPP()], ids=repr)
+def test_states_of_many_streams(tmp_path, policy):
+    rng = np.random.default_rng(0)
+    fleet = sb.many(sb.StreamLearner(sb.models.Gaussian("x"), policy))
+    batches = {name: {"x": rng.normal(size=12)} for name in ("a", 7, 2.5)}
+    states, _ = fleet.step(fleet.init(batches), batches)
+    sb.save(states, tmp_path / "fleet.sbz")
+    loaded = sb.load(tmp_path / "fleet.sbz")
+    assert list(loaded) == ["a", 7, 2.5]
+    more = {"a": {"x": rng.normal(size=5)}, 7: {"x": rng.normal(size=12)}}
+    mine, theirs = (fleet.step(held, more)[0] for held in (loaded, states))
+    assert identical(mine.stacked, theirs.stacked)
+    held = sb.Checkpoints(tmp_path / "checkpoints")
+    held.save(sb.Checkpoint(states, 1, {"offset": 12}))
+    latest = held.latest()
+    assert identical(latest.state.stacked, states.stacked)
+    assert (latest.num_batches, latest.facts) == (1, {"offset": 12})
+    with pytest.raises(ValueError, match="the checkpoint is of many streams, not of a run"):
+        sb.run(fleet.learner, [], checkpoint=held, resume=True)
+    odd = sb.ManyStates.of({("a", "b"): states["a"]})
+    with pytest.raises(
+        TypeError, match=r"streams must be called by text or numbers, got .'a', 'b'"
+    ):
+        sb.save(odd, tmp_path / "odd.sbz")
+    assert not (tmp_path / "odd.sbz").exists()

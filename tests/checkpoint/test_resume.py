@@ -190,3 +190,29 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint(tmp_path, monk
     assert 0 < sb.Checkpoints(tmp_path).latest().num_batches < 8
     again = sb.run(learner, list(stream()), checkpoint=tmp_path, resume=True, progress=False)
     assert identical(again.state, sb.run(learner, list(stream()), progress=False).state)
+
+
+def test_checkpoints_every_few_batches(tmp_path):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.HPP())
+    held = sb.Checkpoints(tmp_path / "held", every=3)
+    names = []
+
+    def look(_):
+        names.append([path.name for path in sorted((tmp_path / "held").glob("*.sbz"))])
+
+    options = {"record": tmp_path / "records", "checkpoint": held, "progress": False}
+    with pytest.raises(Stopped):
+        sb.run(learner, cut(stream(), 5), on_record=look, **options)
+    assert [len(some) for some in names] == [0, 0, 0, 1, 1]
+    assert held.latest().num_batches == 5  # in the end what was learned is saved
+    again = sb.run(learner, stream(), resume=True, **options)
+    whole = sb.run(learner, stream(), record=tmp_path / "whole", progress=False)
+    assert identical(again.state, whole.state)
+    assert held.latest().num_batches == 8
+    found = without_times(sb.read_records(tmp_path / "records"))
+    assert found == without_times(sb.read_records(tmp_path / "whole"))
+    for path in (tmp_path / "held").glob("*8.sbz"):  # as if it had been killed before the end
+        path.unlink()
+    again = sb.run(learner, stream(), resume=True, **options)
+    assert identical(again.state, whole.state)
+    assert without_times(sb.read_records(tmp_path / "records")) == found

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from streambayes.checkpoint._file import packed, replace_file, unpacked
-from streambayes.learning import LearnerState
+from streambayes.learning import LearnerState, ManyStates
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
@@ -23,12 +23,12 @@ class Checkpoint:
     """A run between two batches.
 
     Attributes:
-        state: The learner's state.
+        state: The learner's state, or the states of many streams.
         num_batches: Batches of the stream that were taken, empty ones included.
         facts: What else the run needs to go on, as JSON has it.
     """
 
-    state: LearnerState
+    state: LearnerState | ManyStates
     num_batches: int
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -41,12 +41,19 @@ class Checkpoints:
         folder: The folder; it is made with the first checkpoint. Or an address that fsspec knows, such as
             ``s3://bucket/run``.
         keep: How many to keep: if the last one is damaged, the one before it serves.
+        every: After how many batches of a run one is written, and in the end. Fewer writes make small batches faster;
+            a run that was killed learns anew what came after the last one.
+
+    Attributes:
+        every: As given.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, keep: int = 3) -> None:
-        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-            message = f"Checkpoints: keep must be a whole number of at least 1, got {keep!r}"
-            raise ValueError(message)
+    def __init__(self, folder: str | os.PathLike[str], *, keep: int = 3, every: int = 1) -> None:
+        for name, value in (("keep", keep), ("every", every)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                message = f"Checkpoints: {name} must be a whole number of at least 1, got {value!r}"
+                raise ValueError(message)
+        self.every = every
         self._place = _Remote(folder) if "://" in str(folder) else _Local(Path(folder))
         self._keep = keep
 

@@ -1,5 +1,6 @@
 """StepRecord: one step of a run as plain data, in memory and as a line of JSON in a file."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -187,9 +188,13 @@ class RecordWriter:
 
     def close(self, ended: str = "finished") -> None:
         """No more records."""
-        if self._has_begun and not self._file.closed:
-            self._write({"ended": ended})
-        self._file.close()
+        # where the disk is full, that is said already
+        quiet = contextlib.nullcontext() if ended == "finished" else contextlib.suppress(OSError)
+        with quiet:
+            if self._has_begun and not self._file.closed:
+                self._write({"ended": ended})
+        with quiet:
+            self._file.close()
 
     def _write(self, *lines: Mapping[str, Any]) -> None:
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)

@@ -226,8 +226,8 @@ def run(
         record: Folder to write a record of every step to, as it happens; only the most recent ones
             then stay in memory.
         on_record: Called with every record, such as a ``DriftMonitor``.
-        checkpoint: Folder to keep the last states in, or ``Checkpoints``. A state is written after every batch,
-            together with how far the stream was read.
+        checkpoint: Folder to keep the last states in, or ``Checkpoints``. A state is written after every batch, or
+            every few, together with how far the stream was read.
         resume: Go on from the last checkpoint, if there is one. Files and sources go on from their place; another
             stream is given from its start again, and what was learned is passed over. The run ends as one that was
             never stopped.
@@ -383,7 +383,7 @@ def _drive(
     columns = next(iter(learners.values())).model.columns
     guard = SchemaGuard(schema or SchemaPolicy(), columns, None if kept is None else kept.known)
     with (
-        _closed_in_the_end(drivers.values(), batches),
+        _closed_in_the_end(drivers.values(), batches, kept),
         Progress(progress, None if total is None else total - first) as shown,
     ):
         names = [column.name for column in columns]
@@ -394,7 +394,7 @@ def _drive(
                     for done in driver.take(index, batch, train, test):
                         shown.update(done.index + 1 - first, done)
                 if kept is not None:
-                    kept.save(index + 1, batch, guard.known)
+                    kept.reached(index + 1, batch, guard.known)
         except Exception:
             # what came before it is learned and recorded; not so at an interruption, which should be short
             for driver in drivers.values():
@@ -415,6 +415,8 @@ class _Checkpointing:
         self._settings: dict[str, Any] = {}
         self._source: Resumable | None = None
         self._learned: tuple[LearnerState, dict[str, Any]]
+        self._waiting: Checkpoint | None = None
+        self._sync: Callable[[], None]
         self.resumed = resumed
         self.is_begun_anew = resumed is None and checkpoints.has_begun
         self.first = 0 if resumed is None else resumed.num_batches
@@ -445,18 +447,27 @@ class _Checkpointing:
         self._settings = settings
         if self.resumed is None:
             return
+        state = self.state
+        if state is None:
+            message = "run: the checkpoint is of many streams, not of a run"
+            raise ValueError(message)
         held = self.resumed.facts.get("settings", {})
         for name, value in settings.items():
             if held.get(name) != value:
                 message = f"run: the run was begun with {name}={held.get(name)!r}, and cannot go on with {value!r}"
                 raise ValueError(message)
-        state = self.resumed.state
         if (state.model, state.forgetting) != (learner.model, learner.forgetting):
             message = (
                 f"run: the checkpoint is of {state.model!r} with {state.forgetting!r}, not of {learner.model!r} "
                 f"with {learner.forgetting!r}"
             )
             raise ValueError(message)
+
+    @property
+    def state(self) -> LearnerState | None:
+        """The state to go on from."""
+        state = None if self.resumed is None else self.resumed.state
+        return state if isinstance(state, LearnerState) else None
 
     @property
     def known(self) -> list[str] | None:
@@ -473,8 +484,9 @@ class _Checkpointing:
             batches.commit(offset)  # if the run died before it could say so
         return batches.after(offset)
 
-    def begin(self) -> None:
-        """The run may write from here on."""
+    def begin(self, sync: Callable[[], None]) -> None:
+        """The run may write from here on; ``sync`` waits until its records are on the disk."""
+        self._sync = sync
         if self.resumed is None:
             self._checkpoints.begin()
 
@@ -482,16 +494,35 @@ class _Checkpointing:
         """A state that is to be saved, and what belongs to it."""
         self._learned = (state, progress)
 
-    def save(self, num_batches: int, batch: StreamBatch | Pieces, known: list[str] | None) -> None:
-        """Save what was learned, with how far the stream was read."""
+    def reached(
+        self, num_batches: int, batch: StreamBatch | Pieces, known: list[str] | None
+    ) -> None:
+        """Save what was learned, with how far the stream was read, if it is time for that."""
         from streambayes.checkpoint import Checkpoint
 
         state, progress = self._learned
         offset = batch.offset if isinstance(batch, StreamBatch) else None
         facts = {"settings": self._settings, "columns": known, "offset": offset, **progress}
-        self._checkpoints.save(Checkpoint(state, num_batches, facts))
+        self._waiting = Checkpoint(state, num_batches, facts)
+        if num_batches % self._checkpoints.every == 0:
+            self.finish()
+
+    def finish(self) -> None:
+        """Save what is not yet saved."""
+        if self._waiting is None:
+            return
+        checkpoint, self._waiting = self._waiting, None
+        try:
+            self._sync()
+            self._checkpoints.save(checkpoint)
+        except OSError as error:
+            error.add_note(
+                f"batch {checkpoint.num_batches - 1} is learned but not saved; the checkpoint before it is whole: "
+                "go on from there with resume=True"
+            )
+            raise
         if self._source is not None:
-            self._source.commit(offset)
+            self._source.commit(checkpoint.facts["offset"])
 
 
 def _num_batches(batches: Any, first: int) -> int | None:
@@ -503,11 +534,17 @@ def _num_batches(batches: Any, first: int) -> int | None:
 
 
 @contextlib.contextmanager
-def _closed_in_the_end(drivers: Collection["_Driver"], batches: Iterable[Any]) -> Iterator[None]:
-    """Records say how a run has ended."""
+def _closed_in_the_end(
+    drivers: Collection["_Driver"], batches: Iterable[Any], kept: _Checkpointing | None
+) -> Iterator[None]:
+    """What was learned is saved, and records say how a run has ended."""
     ended = "finished"
     try:
-        yield
+        try:
+            yield
+        finally:
+            if kept is not None:
+                kept.finish()
         if isinstance(batches, Resumable) and batches.stopped is not None:
             ended = f"stopped: {batches.stopped}"
     except BaseException as error:
@@ -656,8 +693,8 @@ class _Driver:
         self._learner = learner
         self._kept = kept
         resumed = None if kept is None else kept.resumed
-        if resumed is not None:
-            state = resumed.state
+        if kept is not None:
+            state = kept.state
         self._state = state
         # for a first batch with rows, to take scale and start from
         self._waiting = state is None if resumed is None else bool(resumed.facts["waiting"])
@@ -673,7 +710,7 @@ class _Driver:
             else RecordWriter(record, is_past=self._is_past(state, resumed), facts=facts)
         )
         if kept is not None:
-            kept.begin()
+            kept.begin(lambda: self._writer.sync() if self._writer is not None else None)
         most = None if record is None else _KEPT
         self._records: collections.deque[StepRecord] = collections.deque(maxlen=most)
         self._sums = dict.fromkeys(
@@ -780,8 +817,6 @@ class _Driver:
             index, batch, info, seconds, notes, before, held_out, mixed, new_columns
         )
         if self._kept is not None:
-            if self._writer is not None:
-                self._writer.sync()
             self._kept.learned(after, {"waiting": self._waiting, "sums": self._sums})
         return record
 

@@ -188,10 +188,14 @@ class _File:
 
     is_text = False
     names: list[str]
-    num_rows: int | None = None
 
     def __init__(self, path: Path) -> None:
         self._path = path
+
+    @property
+    def num_rows(self) -> int | None:
+        """How many rows there are, if the file says so."""
+        return None
 
     def close(self) -> None:
         """By default there is nothing to close."""
@@ -209,7 +213,10 @@ class _Parquet(_File):
         super().__init__(path)
         self._file: Any = pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER)
         self.names = self._file.schema_arrow.names
-        self.num_rows = int(self._file.metadata.num_rows)
+
+    @property
+    def num_rows(self) -> int:
+        return int(self._file.metadata.num_rows)
 
     def close(self) -> None:
         self._file.close()
@@ -234,15 +241,30 @@ class _Arrow(_File):
         import pyarrow as pa
 
         super().__init__(path)
-        self._file: Any = pa.ipc.open_file(pa.memory_map(str(path)))
+        # not mapped into memory: a file that is cut short meanwhile would end the program
+        self._raw = pa.OSFile(str(path))
+        self._file: Any = pa.ipc.open_file(self._raw)
         self.names = self._file.schema.names
-        held = range(self._file.num_record_batches)
-        self.num_rows = sum(self._file.get_batch(number).num_rows for number in held)
+
+    def close(self) -> None:
+        self._raw.close()
+
+    @property
+    def num_rows(self) -> int:
+        import pyarrow as pa
+
+        with pa.memory_map(str(self._path)) as mapped:  # or all cells would be read
+            file = pa.ipc.open_file(mapped)
+            return sum(file.get_batch(number).num_rows for number in range(file.num_record_batches))
 
     def parts(self, columns: list[str], first_row: int) -> Iterator[Any]:
-        held = range(self._file.num_record_batches)
-        parts = (self._file.get_batch(number).select(columns) for number in held)
-        yield from _from_row(parts, first_row)
+        yield from _from_row(self._checked(columns), first_row)
+
+    def _checked(self, columns: list[str]) -> Iterator[Any]:
+        for number in range(self._file.num_record_batches):
+            part = self._file.get_batch(number)
+            part.validate(full=True)  # cells of a damaged file may lie anywhere
+            yield part.select(columns)
 
 
 @final
