@@ -39,7 +39,7 @@ def test_by_default_it_is_an_error_that_names_the_place_and_changes_nothing(case
     learned = sb.run(LEARNER, GOOD, progress=False)
     with pytest.raises(ValueError, match=SENTENCES[case]) as caught:
         sb.run(LEARNER, [*GOOD, CASES[case]], checkpoint=tmp_path, progress=False)
-    assert caught.value.__notes__ == ["in batch 2 ('2') of the stream"]
+    assert caught.value.__notes__ == ["in batch 2 of the stream"]
     latest = sb.Checkpoints(tmp_path).latest()
     assert latest.num_batches == 2
     pairs = zip(jax.tree.leaves(latest.state), jax.tree.leaves(learned.state), strict=True)

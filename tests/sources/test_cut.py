@@ -194,6 +194,22 @@ def test_stop_leaves_what_is_not_complete():
     rest = batches.after(found[-1].offset)
     assert [batch.columns["x"].tolist() for batch in rest] == [[4, 5], [6, 7], [8, 9]]
     assert batches.stopped is None
+    rest = batches.after(None)
+    batches.stop()  # before the first one is asked for
+    assert list(rest) == []
+
+
+def test_stop_leaves_periods_that_are_held():
+    columns = {"t": np.arange(10.0), "x": np.arange(10.0)}
+    batches = sb.batches(Rows(columns), every=1, time="t", lateness=5)
+    found = []
+    for batch in batches:
+        found.append(batch)
+        if len(found) == 6:  # the source has ended
+            batches.stop()
+    assert len(found) == 6
+    rest = batches.after(through_json(found[-1].offset))
+    assert [batch.columns["x"].tolist() for batch in rest] == [[6], [7], [8], [9]]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_files_that_do_not_fit_together(folder):
     files = sb.batches(folder / "*.parquet", rows=10)
     with pytest.raises(ValueError, match="column 'y', row 8: the column is lost") as caught:
         sb.run(learner, files, progress=False)
-    assert caught.value.__notes__ == ["in batch 6 ('6') of the stream"]
+    assert caught.value.__notes__ == ["in batch 6 of the stream"]
     with pytest.raises(ValueError, match="column 'y', row 8: the column is lost"):
         learner.step(learner.init(files), files)
     schema = sb.SchemaPolicy(lost_column="missing")

@@ -42,6 +42,8 @@ class Column:
             # a list of text and NaN would become an array of text
             plain = self.kind == CATEGORY and isinstance(values, list | tuple)
             array = np.asarray(values, dtype=object if plain else None)
+            if array.dtype.kind in "SU" and isinstance(values, list | tuple):
+                array = np.asarray(values, dtype=object)  # the numbers among them are numbers
         except ValueError:
             message = f"column {self.name!r} must have one value for each row"
             raise ValueError(message) from None

@@ -9,8 +9,10 @@ import typer
 from streambayes import __version__
 from streambayes.cli._compare import compare
 from streambayes.cli._contest import show_contest
+from streambayes.cli._init import init
 from streambayes.cli._output import Output, Quiet, writing_into
 from streambayes.cli._reproduce import reproduce
+from streambayes.cli._run import EXIT_CODES, run
 from streambayes.cli._see import report, serving, watch
 
 __all__ = ["app"]
@@ -80,6 +82,22 @@ app.command(
     epilog="Examples:\n\n[cyan]streambayes watch runs/sensor[/cyan]\n\n"
     "[cyan]STREAMBAYES_TOKEN=a-long-secret streambayes watch runs --host 0.0.0.0[/cyan]",
 )(watch)
+app.command(
+    help="Write a configuration for streambayes run, by a look at the data.\n\n"
+    "Reads the first rows of CSV, Parquet or Arrow files, chooses a model, a period and columns that fit, and "
+    "writes a file with comments that explain every section. Read it and change what you know better.",
+    epilog="Examples:\n\n[cyan]streambayes init trips.csv[/cyan]\n\n"
+    "[cyan]streambayes init 'trips/*.parquet' -o trips.toml --model GaussianMixture[/cyan]",
+)(init)
+app.command(
+    help="Learn a stream as a configuration says, for as long as it lasts.\n\n"
+    "Rows come from files, a folder, Redis or Kafka. After every batch its record and the state are on the disk, so "
+    "that a run that was stopped, or killed, goes on with --resume as if nothing had happened. SIGTERM and Ctrl-C end it "
+    "cleanly after the current batch, a second Ctrl-C at once.\n\n" + EXIT_CODES,
+    epilog="Examples:\n\n[cyan]streambayes run stream.toml --dry-run[/cyan]\n\n"
+    "[cyan]streambayes run stream.toml --dashboard[/cyan]\n\n"
+    "[cyan]streambayes run stream.toml --resume --log json[/cyan]",
+)(run)
 
 
 def _print_version(wanted: bool) -> None:

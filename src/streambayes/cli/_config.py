@@ -48,6 +48,7 @@ class Config:
         schema: What to do when columns change.
         folder: Where records and the report go.
         checkpoints: Where states go.
+        place: The same in words.
         report: Whether to write a report at the end.
         false_alarms: How many false alarms of a change per batch to allow.
         port: Of the metrics; ``None`` for none.
@@ -62,6 +63,7 @@ class Config:
     schema: SchemaPolicy
     folder: Path
     checkpoints: Checkpoints
+    place: str
     report: bool
     false_alarms: float
     port: int | None
@@ -88,6 +90,15 @@ class _Keys:
 
     kinds: Mapping[str, _Kind]
     needed: tuple[str, ...] = ()
+
+
+def _shown(value: Any) -> str:
+    """A value as TOML has it, cut where it is long."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):  # dates, and numbers of thousands of digits
+        text = f"a {type(value).__name__}" if isinstance(value, int) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _is_whole(value: Any) -> bool:
@@ -125,9 +136,7 @@ def _whole(least: int, most: int) -> _Kind:
 
 _TEXT = _Kind("text", lambda value: _is_text(value) and bool(value))
 _TEXTS = _Kind('a list of texts, such as ["x", "y"]', _is_list_of(_is_text))
-_NAMES = _Kind(
-    'a column such as "x", or a list such as ["x", "y"]', _any_of(_is_text, _TEXTS.fits)
-)
+_NAMES = _Kind('a column such as "x", or a list such as ["x", "y"]', _any_of(_is_text, _TEXTS.fits))
 _PARENTS = _Kind('a list of variables, such as ["z"]', lambda v: v == [] or _TEXTS.fits(v))
 _WHOLE = _Kind("a whole number of at least 1", lambda value: _is_whole(value) and value >= 1)
 _COUNT = _whole(1, _MOST)
@@ -268,6 +277,7 @@ SOURCES: Mapping[str, _Keys] = {
             "follow": _FLAG,
             "types": _TYPES,
             "settings": _SETTINGS,
+            "patience": _NUMBER,
         },
         ("topic",),
     ),
@@ -302,7 +312,14 @@ SECTIONS: Mapping[str, _Keys | None] = {
     ),
     "schema": _Keys({field.name: _TEXT for field in dataclasses.fields(SchemaPolicy)}),
     "output": _Keys(
-        {"folder": _TEXT, "checkpoints": _TEXT, "keep": _WHOLE, "report": _FLAG}, ("folder",)
+        {
+            "folder": _TEXT,
+            "checkpoints": _TEXT,
+            "every": _WHOLE,
+            "keep": _WHOLE,
+            "report": _FLAG,
+        },
+        ("folder",),
     ),
     "drift": _Keys({"false_alarms": _NUMBER}),
     "metrics": _Keys({"port": _whole(0, 65535)}, ("port",)),
@@ -341,7 +358,10 @@ def _parsed(path: Path, text: str | None) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         message = f"not text in UTF-8: byte {error.start} does not fit"
         raise _Wrong(message) from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, endless nesting
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # a number of thousands of digits, endless nesting
         message = f"not valid TOML: {error}"
         raise _Wrong(message) from None
     except OSError as error:
@@ -359,7 +379,9 @@ class _Reader:
         for name, table in tables.items():
             if name not in SECTIONS:
                 sections = ", ".join(f"[{section}]" for section in SECTIONS)
-                message = f"there is no section [{name}]{_meant(name, SECTIONS)}; sections are {sections}"
+                message = (
+                    f"there is no section [{name}]{_meant(name, SECTIONS)}; sections are {sections}"
+                )
                 raise _Wrong(message)
             if not isinstance(table, dict):
                 message = f"[{name}] must be a section, got {_shown(table)}"
@@ -388,7 +410,7 @@ class _Reader:
         with _section("drift"):
             false_alarms = float(self._tables["drift"].get("false_alarms", 0.01))
             DriftMonitor(false_alarms=false_alarms)
-        folder, checkpoints = self._output()
+        folder, place, checkpoints = self._output()
         return Config(
             path=self._path,
             learner=learner,
@@ -399,6 +421,7 @@ class _Reader:
             schema=schema,
             folder=folder,
             checkpoints=checkpoints,
+            place=place,
             report=self._tables["output"].get("report", False),
             false_alarms=false_alarms,
             port=self._port(),
@@ -499,7 +522,7 @@ class _Reader:
             if names:  # a first file without any says nothing
                 _check_held(wanted, names, source.paths[0].name)
 
-    def _output(self) -> tuple[Path, Checkpoints]:
+    def _output(self) -> tuple[Path, str, Checkpoints]:
         table = self._tables["output"]
         folder = self._base / table["folder"]
         place = table.get("checkpoints")
@@ -512,7 +535,8 @@ class _Reader:
             where = str(self._base / where)
             _check_writable(Path(where))
         with _section("output"):
-            return folder, Checkpoints(where, keep=table.get("keep", 3))
+            kept = {name: table[name] for name in ("keep", "every") if name in table}
+            return folder, where, Checkpoints(where, **kept)
 
     def _port(self) -> int | None:
         port: int | None = self._tables["metrics"].get("port")
@@ -570,7 +594,9 @@ def _check_keys(
     known = [*besides, *keys.kinds]
     for name, value in table.items():
         if name not in keys.kinds:
-            message = f"{where} has no key {name!r}{_meant(name, known)}; keys{of} are {', '.join(known)}"
+            message = (
+                f"{where} has no key {name!r}{_meant(name, known)}; keys{of} are {', '.join(known)}"
+            )
             raise _Wrong(message)
         kind = keys.kinds[name]
         if not kind.fits(value):
@@ -645,12 +671,3 @@ def _meant(name: str, known: Iterable[str]) -> str:
     alike = {other.lower(): other for other in known}
     found = difflib.get_close_matches(name.lower(), alike, n=1)
     return f" (did you mean {alike[found[0]]!r}?)" if found else ""
-
-
-def _shown(value: Any) -> str:
-    """A value as TOML has it, cut where it is long."""
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):  # dates, and numbers of thousands of digits
-        text = f"a {type(value).__name__}" if isinstance(value, int) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, Self, final
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.progress import Progress, TextColumn
 
 from streambayes.learning import StepRecord
 
@@ -22,13 +22,19 @@ Level = Literal["info", "warning", "error"]
 
 
 class Log(abc.ABC):
-    """Takes events of a run; a ``with`` block lasts as long as the run."""
+    """Takes events of a run; a ``with`` block lasts as long as the run.
+
+    Attributes:
+        is_json: Whether every line must be a JSON object.
+    """
+
+    is_json = False
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """By default there is nothing to end."""
+    def __exit__(self, *_: object) -> None:  # noqa: B027  # most have nothing to end
+        """The run is over."""
 
     @abc.abstractmethod
     def say(self, event: str, message: str, *, level: Level = "info", **numbers: Any) -> None:
@@ -74,6 +80,8 @@ class _Json(Log):
         quiet: Whether to say nothing but errors.
     """
 
+    is_json = True
+
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
 
@@ -92,7 +100,7 @@ class _Terminal(Log):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._progress = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True
+            TextColumn("{task.description}", markup=False), console=console, transient=True
         )
         self._task = self._progress.add_task("waiting for the first batch", total=None)
 
@@ -104,8 +112,9 @@ class _Terminal(Log):
         self._progress.stop()
 
     def batch(self, record: StepRecord, num_changes: int) -> None:
-        line = _line(record, num_changes).replace("[", "\\[")
-        self._progress.update(self._task, description=line)
+        self._progress.update(self._task, description=", ".join(_parts(record, num_changes)))
+        for remark in (*record.events, *record.remarks):
+            self.say("batch", f"batch {record.index}: {remark}")
 
     def say(self, event: str, message: str, *, level: Level = "info", **numbers: Any) -> None:
         del event, numbers
@@ -132,7 +141,7 @@ def warnings_in(log: Log) -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]  # takes any arguments
         yield
 
 
@@ -144,21 +153,29 @@ def mean_rho(record: StepRecord) -> float | None:
 
 
 def _line(record: StepRecord, num_changes: int) -> str:
+    first, *parts = _parts(record, num_changes)
+    if record.label != str(record.index):
+        first = f"{first} ({' '.join(record.label.split())})"
+    parts += [f"{record.num_late} late rows"] if record.num_late else []
+    parts += [record.outcome] if record.outcome != "converged" else []
+    return ", ".join([first, *parts, *record.events, *record.remarks])
+
+
+def _parts(record: StepRecord, num_changes: int) -> list[str]:
+    """What fits into a line of a terminal."""
     numbers = _numbers(record, num_changes)
-    name = str(record.index) if record.label == str(record.index) else repr(record.label)
-    parts = [f"batch {record.index + 1}" if name == str(record.index) else f"batch {name}"]
-    parts = [f"batch {record.index}"] if name == str(record.index) else [f"batch {name}"]
-    parts.append(f"{record.num_rows:,} rows")
+    parts = [f"batch {record.index}", _counted(record.num_rows, "row")]
     if numbers["rows_per_second"] is not None:
         parts.append(f"{numbers['rows_per_second']:,.0f} rows/s")
     if numbers["bound_per_row"] is not None:
         parts.append(f"bound {numbers['bound_per_row']:.4f} per row")
     if numbers["rho"] is not None:
         parts.append(f"E[rho] {numbers['rho']:.3f}")
-    parts.append("1 change" if num_changes == 1 else f"{num_changes} changes")
-    parts += [f"{record.num_late} late rows"] if record.num_late else []
-    parts += [record.outcome] if record.outcome != "converged" else []
-    return ", ".join([*parts, *record.events, *record.remarks])
+    return [*parts, _counted(num_changes, "change")]
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _numbers(record: StepRecord, num_changes: int) -> dict[str, Any]:

@@ -666,7 +666,8 @@ class _Split:
 
 def _say_where(error: Exception, index: int, batch: Any) -> None:
     label = batch.label if isinstance(batch, StreamBatch | Pieces) else None
-    note = f"in batch {index} ({str(index) if label is None else label!r}) of the stream"
+    called = "" if label is None else f" ({label!r})"
+    note = f"in batch {index}{called} of the stream"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
 

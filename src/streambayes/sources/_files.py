@@ -331,9 +331,11 @@ def _opened(path: Path, form: CsvFormat) -> Iterator[_File]:
                 message = f"batches: {path.name} has two columns called {twice[0]!r}; rename one"
                 raise ValueError(message)
             yield file
-        except FileNotFoundError:
-            raise
         except (pa.ArrowException, OSError) as error:
+            if (
+                isinstance(error, OSError) and error.errno
+            ):  # of the disk, not of what is in the file
+                raise
             said = " ".join(str(error).split())
             message = f"batches: {path.name} cannot be read: {said}"
             raise ValueError(message) from None

@@ -70,10 +70,11 @@ class Folder(Source):
         last, row, told = ("", 0, {})
         if start is not None:
             last, row, told = start["file"], int(start["row"]), start["types"]
-            if row and not (self._folder / last).exists():
+            if not (self._folder / last).exists():
                 message = f"the run stopped in {self._folder / last} after {row} rows; it is gone: put it back"
                 raise FileNotFoundError(message)
         types = Types(self._format.types, told)
+        is_begun = start is not None
         seen: set[str] | None = None
         while True:
             is_over = self._end is not None and (self._folder / self._end).exists()
@@ -81,11 +82,12 @@ class Folder(Source):
             if seen is not None:
                 _warn_of_late(sorted(name for name in names - seen if name <= last))
             seen = names
-            # the last one may have rows that were not read
-            coming = sorted(name for name in names if name > last or (name == last and row))
+            # the one in which a run stopped may have rows that were not read
+            coming = sorted(name for name in names if name > last or (name == last and is_begun))
             ready = self._ready(coming, is_over=is_over)
             for name in ready:
-                first, row, last = row if name == last else 0, 0, name
+                first = row if name == last else 0
+                last, is_begun = name, False
                 path = self._folder / name
                 yield from read_file(path, name, first, columns, self._format, types)
             if ready:

@@ -105,9 +105,9 @@ class KafkaTopic(Source):
         for some in same_fields([(partition, row) for partition, row, _ in rows]):
             partition = some[0][0]
             offsets = [offset for *_, offset in rows[first : first + len(some)]]
-            arrays = columns_of([row for _, row in some], columns, types)
-            places = _Places(dict(at), partition, offsets, dict(types.told))
             name = f"topic {self._topic!r}, partition {partition}, offset {offsets[0]}"
+            arrays = columns_of([row for _, row in some], columns, types, name)
+            places = _Places(dict(at), partition, offsets, dict(types.told))
             yield Chunk(arrays, places, name)
             at[partition] = offsets[-1] + 1
             first += len(some)

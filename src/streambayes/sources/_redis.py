@@ -98,9 +98,9 @@ class RedisStream(Source):
             first = 0
             for some in same_fields(rows):
                 here = names[first : first + len(some)]
-                arrays = columns_of([row for _, row in some], columns, types)
-                places = _Places([last, *here], number, dict(types.told))
-                yield Chunk(arrays, places, f"stream {self._stream!r}, entry {here[0]}")
+                name = f"stream {self._stream!r}, entry {here[0]}"
+                arrays = columns_of([row for _, row in some], columns, types, name)
+                yield Chunk(arrays, _Places([last, *here], number, dict(types.told)), name)
                 first, last = first + len(some), here[-1]
                 number = None if number is None else number + len(some)
             if not found:

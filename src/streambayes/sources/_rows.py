@@ -26,10 +26,13 @@ def same_fields(
 
 
 def columns_of(
-    rows: Sequence[dict[str, Any]], columns: list[str] | None, types: Types
+    rows: Sequence[dict[str, Any]], columns: list[str] | None, types: Types, where: str
 ) -> dict[str, np.ndarray]:
     """Columns of rows with the same names; text becomes numbers where types say so."""
     names = [name for name in rows[0] if columns is None or name in columns]
+    if not names:
+        message = f"{where}: none of the columns {columns} is there; the row has {list(rows[0])}"
+        raise ValueError(message)
     return {name: _column(name, [row[name] for row in rows], types) for name in names}
 
 

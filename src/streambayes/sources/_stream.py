@@ -58,6 +58,9 @@ class SourceBatches(Resumable):
 
     def after(self, offset: Any) -> Iterator[StreamBatch]:
         self._stopped = None
+        return self._from(offset)
+
+    def _from(self, offset: Any) -> Iterator[StreamBatch]:
         place, state = (None, None) if offset is None else (offset["source"], offset["cut"])
         cutter = self._cutter(state)
         for chunk in self._source.read(place, self._columns):
@@ -71,6 +74,8 @@ class SourceBatches(Resumable):
                 if self._stopped is not None:
                     return
         for cut in cutter.rest():
+            if self._stopped is not None:
+                return
             yield _batch(cut, place)
 
     def commit(self, offset: Any) -> None:

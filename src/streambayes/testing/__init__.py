@@ -3,5 +3,6 @@
 from streambayes.testing._family import check_family
 from streambayes.testing._forgetting import check_forgetting
 from streambayes.testing._model import check_model
+from streambayes.testing._source import check_source
 
-__all__ = ["check_family", "check_forgetting", "check_model"]
+__all__ = ["check_family", "check_forgetting", "check_model", "check_source"]

@@ -1,0 +1,156 @@
+"""The command ``streambayes init``."""
+
+import datetime as dt
+import tomllib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from streambayes.cli._app import app
+from streambayes.cli._config import SECTIONS
+
+
+def asked(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def made(*arguments, name="stream.toml"):
+    """Write a configuration and see that it passes a dry run as it is."""
+    result = asked("init", *arguments)
+    assert result.exit_code == 0, result.output
+    assert result.output.endswith(f"Read it, then try: streambayes run {name} --dry-run\n")
+    with open(name, "rb") as file:  # noqa: PTH123
+        found = tomllib.load(file)
+    dry = asked("run", name, "--dry-run")
+    assert dry.exit_code == 0, dry.output
+    return found
+
+
+def write_trips(path, num_rows=300, step=dt.timedelta(hours=3)):
+    rng = np.random.default_rng(0)
+    start = dt.datetime(2024, 1, 1)  # noqa: DTZ001
+    lines = [
+        f"{(start + row * step).isoformat()},{rng.normal():.3f},{rng.normal():.3f},{'ab'[row % 2]},trip {row},"
+        for row in range(num_rows)
+    ]
+    path.write_text("\n".join(["started_time,x,y,kind,note,empty", *lines]) + "\n")
+
+
+def test_a_table_with_times(tmp_path):
+    write_trips(tmp_path / "trips.csv")
+    found = made("trips.csv")
+    assert found["model"] == {"type": "Gaussian", "names": ["x", "y"]}
+    assert found["source"] == {"type": "files", "files": "trips.csv"}
+    assert found["batches"] == {"every": "6h", "time": "started_time"}
+    assert found["output"] == {"folder": "runs/stream", "report": False}
+    text = (tmp_path / "stream.toml").read_text()
+    assert '# categories = ["a", "b"]' in text
+    assert '# Not in it: "note", since it is text with 300 values.' in text
+    assert '# Not in it: "empty", since all of its cells that were read are missing.' in text
+
+
+def test_every_optional_key_is_there(tmp_path):
+    write_trips(tmp_path / "trips.csv")
+    made("trips.csv")
+    text = (tmp_path / "stream.toml").read_text()
+    for section, keys in SECTIONS.items():
+        assert f"[{section}]\n" in text
+        for key in () if keys is None else keys.kinds:
+            assert f"{key} = " in text, key
+
+
+@pytest.mark.parametrize(
+    "model", ["Gaussian", "MultivariateGaussian", "GaussianMixture", "Network"]
+)
+def test_models_that_are_asked_for(tmp_path, model):
+    write_trips(tmp_path / "trips.csv", num_rows=40)
+    assert made("trips.csv", "--model", model)["model"]["type"] == model
+
+
+def test_columns_of_few_values_alone_make_a_network(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,b\n" + "u,x\nv,y\n" * 5)
+    found = made("rows.csv")
+    assert [each["name"] for each in found["model"]["variables"]] == ["a", "b"]
+    assert found["batches"] == {"rows": 1000}
+    result = asked("init", "rows.csv", "-o", "other.toml", "--model", "Gaussian")
+    assert result.exit_code == 2
+    assert "--model Gaussian needs columns of numbers, and there are none" in result.output
+
+
+def test_parquet_in_another_folder_with_odd_names(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "configs").mkdir()
+    days = np.datetime64("2020-01-01") + np.arange(3000)
+    table = pa.table(
+        {
+            "when": days,
+            'the "size"\\\n\x7f': np.arange(3000.0),
+            "is_new": [True, False] * 1500,
+            "count": np.arange(3000),
+            "timestamp": np.arange(3000),
+        }
+    )
+    for number in range(2):
+        parquet.write_table(
+            table.slice(1500 * number, 1500), tmp_path / f"data/part-{number}.parquet"
+        )
+    found = made("data/part-*.parquet", "-o", "configs/it.toml", name="configs/it.toml")
+    assert found["source"]["files"] == "../data/part-*.parquet"
+    assert found["batches"] == {"every": "1mo", "time": "when"}
+    assert found["model"]["names"] == ['the "size"\\\n\x7f', "count"]
+    network = made("data/part-0.parquet", "-o", "n.toml", "--model", "Network", name="n.toml")
+    assert [each["kind"] for each in network["model"]["variables"]] == ["bernoulli", "normal"]
+
+
+def test_times_that_are_late_or_out_of_order(tmp_path):
+    moments = [f"2024-01-01T{hour:02d}:{minute:02d}" for hour in range(24) for minute in (0, 30)]
+    moments[10], moments[11] = moments[11], moments[10]
+    for name, times in (("late", moments), ("wild", moments[::-1])):
+        lines = [f"{moment},{number}" for number, moment in enumerate(times)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["date,x", *lines]) + "\n")
+    assert made("late.csv")["batches"] == {"every": "15m", "time": "date", "lateness": "1800s"}
+    assert made("wild.csv", "-o", "wild.toml", name="wild.toml")["batches"] == {"rows": 1000}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("none.csv", None, "no file 'none.csv'"),
+        ("rows.txt", "x\n1\n", "is no CSV, Parquet or Arrow file"),
+        ("rows.csv", "x,y\n", "has no rows to look at"),
+        ("rows.csv", "", "has no rows to look at"),
+        ("rows.csv", "x\nsame\nsame\n", "there is no column that a model could learn ('x': it is"),
+        ("rows.parquet", "no parquet", "rows.parquet cannot be read"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(tmp_path, name, text, sentence):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    result = asked("init", name)
+    assert result.exit_code == 2
+    assert sentence in result.output
+    assert result.output.count("\n") == 1
+    assert not (tmp_path / "stream.toml").exists()
+
+
+def test_a_file_is_not_replaced(tmp_path):
+    write_trips(tmp_path / "trips.csv", num_rows=40)
+    (tmp_path / "stream.toml").write_text("mine")
+    result = asked("init", "trips.csv")
+    assert result.exit_code == 2
+    assert "stream.toml is already there; give another name with --output" in result.output
+    assert (tmp_path / "stream.toml").read_text() == "mine"
+
+
+def test_help_has_examples():
+    result = asked("init", "--help")
+    assert result.exit_code == 0
+    assert "streambayes init trips.csv" in result.output
