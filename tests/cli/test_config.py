@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import streambayes as sb
-from streambayes.cli import _config
+from streambayes.cli import _keys
 from streambayes.cli._app import app
 from streambayes.cli._config import ConfigError, read_config
 
@@ -132,13 +132,13 @@ def test_a_network(folder):
     assert config.has_times
 
 
-@pytest.mark.parametrize("name", _config.MODELS)
+@pytest.mark.parametrize("name", _keys.MODELS)
 def test_keys_of_models_are_their_arguments(name):
     if name != "Network":
         parameters = inspect.signature(getattr(sb.models, name)).parameters
-        assert list(_config.MODELS[name].kinds) == list(parameters)
+        assert list(_keys.MODELS[name].kinds) == list(parameters)
         needed = [key for key, value in parameters.items() if value.default is value.empty]
-        assert list(_config.MODELS[name].needed) == needed
+        assert list(_keys.MODELS[name].needed) == needed
 
 
 def concrete(package, base):
@@ -151,8 +151,8 @@ def concrete(package, base):
 
 
 def test_all_models_and_policies_are_there():
-    assert set(_config.MODELS) == concrete(sb.models, sb.models.AbstractModel)
-    assert set(_config.POLICIES) == concrete(sb.forgetting, sb.forgetting.AbstractForgetting)
+    assert set(_keys.MODELS) == concrete(sb.models, sb.models.AbstractModel)
+    assert set(_keys.POLICIES) == concrete(sb.forgetting, sb.forgetting.AbstractForgetting)
 
 
 @pytest.mark.parametrize(
@@ -165,12 +165,12 @@ def test_all_models_and_policies_are_there():
     ],
 )
 def test_keys_of_sources_are_their_arguments(name, source):
-    assert list(_config.SOURCES[name].kinds) == list(inspect.signature(source).parameters)
+    assert list(_keys.SOURCES[name].kinds) == list(inspect.signature(source).parameters)
 
 
 def test_keys_of_batches_are_their_arguments():
     parameters = list(inspect.signature(sb.batches).parameters)
-    assert set(_config.SECTIONS["batches"].kinds) == set(parameters[1:])
+    assert set(_keys.SECTIONS["batches"].kinds) == set(parameters[1:])
 
 
 @pytest.mark.parametrize(
@@ -378,11 +378,11 @@ def test_mutations_are_run_or_refused(folder, text):
 
 def test_the_page_names_all_keys_and_its_example_is_one(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "run-for-real.md").read_text()
-    tables = _config.MODELS, _config.VARIABLES, _config.POLICIES, _config.SOURCES
+    tables = _keys.MODELS, _config.VARIABLES, _keys.POLICIES, _keys.SOURCES
     for choice, keys in (entry for table in tables for entry in table.items()):
         assert all(f"`{name}`" in page for name in (choice, *keys.kinds))
     example = re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1]
-    for section, keys in _config.SECTIONS.items():
+    for section, keys in _keys.SECTIONS.items():
         assert f"\n[{section}]" in f"\n{example}"
         assert keys is None or all(
             f"\n{name} = " in example.replace("# ", "") for name in keys.kinds

@@ -10,7 +10,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from streambayes.cli._app import app
-from streambayes.cli._config import SECTIONS
+from streambayes.cli._keys import SECTIONS
 
 
 def asked(*arguments):

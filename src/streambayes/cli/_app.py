@@ -9,10 +9,11 @@ import typer
 from streambayes import __version__
 from streambayes.cli._compare import compare
 from streambayes.cli._contest import show_contest
+from streambayes.cli._failure import EXIT_CODES
 from streambayes.cli._init import init
 from streambayes.cli._output import Output, Quiet, writing_into
 from streambayes.cli._reproduce import reproduce
-from streambayes.cli._run import EXIT_CODES, run
+from streambayes.cli._run import run
 from streambayes.cli._see import report, serving, watch
 
 __all__ = ["app"]

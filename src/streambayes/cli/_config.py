@@ -5,15 +5,15 @@ import dataclasses
 import difflib
 import glob
 import importlib.util
-import json
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, final
 
 from streambayes import forgetting, models, sources
 from streambayes.checkpoint import Checkpoints
+from streambayes.cli._keys import MODELS, POLICIES, SECTIONS, SOURCES, VARIABLES, Keys, shown
 from streambayes.drift import DriftMonitor
 from streambayes.families import TruncatedExponential
 from streambayes.forgetting import AbstractForgetting
@@ -21,12 +21,7 @@ from streambayes.learning import SchemaPolicy, StreamLearner
 from streambayes.models import AbstractModel, Network
 from streambayes.sources import Source, SourceBatches
 
-__all__ = ["MODELS", "POLICIES", "SECTIONS", "SOURCES", "Config", "ConfigError", "read_config"]
-
-_MOST = 10_000
-"""The most values of a variable that is declared by how many it has."""
-_LARGEST_SEED = 2**63 - 1
-_LONGEST = 60
+__all__ = ["Config", "ConfigError", "read_config"]
 
 
 class ConfigError(ValueError):
@@ -73,258 +68,6 @@ class Config:
         """Whether batches have times."""
         return self.cut.get("time") is not None
 
-
-@final
-@dataclasses.dataclass(frozen=True)
-class _Kind:
-    """What a value must be: in words, and as a test."""
-
-    words: str
-    fits: Callable[[Any], bool]
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class _Keys:
-    """The keys of a table, and those of them that must be there."""
-
-    kinds: Mapping[str, _Kind]
-    needed: tuple[str, ...] = ()
-
-
-def _shown(value: Any) -> str:
-    """A value as TOML has it, cut where it is long."""
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):  # dates, and numbers of thousands of digits
-        text = f"a {type(value).__name__}" if isinstance(value, int) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and bool(value) and all(map(fits, value))
-
-
-def _is_table_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
-
-
-def _any_of(*tests: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: any(fits(value) for fits in tests)
-
-
-def _one_of(*choices: str) -> _Kind:
-    return _Kind(f"one of {', '.join(map(_shown, choices))}", lambda value: value in choices)
-
-
-def _whole(least: int, most: int) -> _Kind:
-    words = f"a whole number between {least} and {most}"
-    return _Kind(words, lambda value: _is_whole(value) and least <= value <= most)
-
-
-_TEXT = _Kind("text", lambda value: _is_text(value) and bool(value))
-_TEXTS = _Kind('a list of texts, such as ["x", "y"]', _is_list_of(_is_text))
-_NAMES = _Kind('a column such as "x", or a list such as ["x", "y"]', _any_of(_is_text, _TEXTS.fits))
-_PARENTS = _Kind('a list of variables, such as ["z"]', lambda v: v == [] or _TEXTS.fits(v))
-_WHOLE = _Kind("a whole number of at least 1", lambda value: _is_whole(value) and value >= 1)
-_COUNT = _whole(1, _MOST)
-_NUMBER = _Kind("a number", _is_number)
-_FLAG = _Kind("true or false", lambda value: isinstance(value, bool))
-_LENGTH = _Kind('a length of time such as "1h", or a number', _any_of(_is_text, _is_number))
-_VALUES = _Kind(
-    f'a list of values such as ["a", "b"], or how many, at most {_MOST}',
-    _any_of(_is_list_of(_any_of(_is_text, _is_whole, _FLAG.fits)), _COUNT.fits),
-)
-_TABLE_OF_VALUES = _Kind(
-    'a table of values by column, such as {colour = ["red", "blue"]}', _is_table_of(_VALUES.fits)
-)
-_TYPES = _Kind('a table such as {zip = "text", size = "number"}', _is_table_of(_is_text))
-_SETTINGS = _Kind(
-    'a table such as {"security.protocol" = "SSL"}',
-    _is_table_of(_any_of(_is_text, _is_number, _FLAG.fits)),
-)
-_SCALE = _Kind(
-    "true, false, or a table such as {x = [0.0, 1.0]} of shift and factor",
-    _any_of(_FLAG.fits, _is_table_of(lambda v: _is_list_of(_is_number)(v) and len(v) == 2)),
-)
-_COEFFICIENTS = _one_of("joint", "independent", "conjugate")
-_CSV = {"separator": _TEXT, "types": _TYPES, "missing": _TEXTS}
-_HIERARCHICAL = _Keys({"gamma": _NUMBER, "max_rounds": _WHOLE})
-
-MODELS: Mapping[str, _Keys] = {
-    "BetaBinomial": _Keys({"column": _TEXT, "trials": _TEXT}, ("column",)),
-    "Categorical": _Keys({"column": _TEXT, "categories": _VALUES}, ("column", "categories")),
-    "ConditionalMixture": _Keys(
-        {"names": _NAMES, "given": _TEXT, "categories": _VALUES, "num_components": _COUNT},
-        ("names", "given", "categories", "num_components"),
-    ),
-    "Gaussian": _Keys({"names": _NAMES}, ("names",)),
-    "GaussianMixture": _Keys(
-        {"names": _NAMES, "num_components": _COUNT, "covariance": _one_of("diagonal", "full")},
-        ("names", "num_components"),
-    ),
-    "LinearRegression": _Keys(
-        {"response": _TEXT, "regressors": _NAMES, "coefficients": _COEFFICIENTS},
-        ("response", "regressors"),
-    ),
-    "MixtureNaiveBayes": _Keys(
-        {"label": _TEXT, "classes": _VALUES, "names": _NAMES, "num_components": _COUNT},
-        ("label", "classes", "names", "num_components"),
-    ),
-    "MultivariateGaussian": _Keys({"names": _NAMES}, ("names",)),
-    "NaiveBayes": _Keys(
-        {
-            "label": _TEXT,
-            "classes": _VALUES,
-            "normal": _NAMES,
-            "categorical": _TABLE_OF_VALUES,
-            "poisson": _NAMES,
-        },
-        ("label", "classes"),
-    ),
-    "Network": _Keys(
-        {"variables": _Kind("tables [[model.variables]]", _is_list_of(lambda v: type(v) is dict))},
-        ("variables",),
-    ),
-    "Poisson": _Keys({"column": _TEXT}, ("column",)),
-}
-"""Keys of ``[model]`` by its type."""
-
-VARIABLES: Mapping[str, _Keys] = {
-    "categorical": _Keys(
-        {"name": _TEXT, "categories": _VALUES, "parents": _PARENTS, "latent": _FLAG},
-        ("name", "categories"),
-    ),
-    "bernoulli": _Keys({"name": _TEXT, "parents": _PARENTS, "latent": _FLAG}, ("name",)),
-    "normal": _Keys(
-        {"names": _NAMES, "parents": _PARENTS, "latent": _FLAG, "coefficients": _COEFFICIENTS},
-        ("names",),
-    ),
-    "multivariate_normal": _Keys({"names": _TEXTS, "parents": _PARENTS}, ("names",)),
-    "poisson": _Keys({"names": _NAMES, "parents": _PARENTS}, ("names",)),
-    "exponential": _Keys({"names": _NAMES, "parents": _PARENTS}, ("names",)),
-}
-"""Keys of ``[[model.variables]]`` by their kind."""
-
-POLICIES: Mapping[str, _Keys] = {
-    "Auto": _Keys({"shared": _FLAG, "clock": _one_of("rows", "time")}),
-    "SVB": _Keys({}),
-    "HPP": _HIERARCHICAL,
-    "MHPP": _HIERARCHICAL,
-    "PowerPrior": _Keys({"rho": _NUMBER, "kl_budget": _NUMBER}),
-    "Fading": _Keys({"rho": _NUMBER}, ("rho",)),
-    "PVB": _Keys(
-        {"population_size": _NUMBER, "step_size": _NUMBER, "minibatch_size": _WHOLE},
-        ("population_size", "step_size"),
-    ),
-    "SVI": _Keys(
-        {
-            "num_rows": _NUMBER,
-            "delay": _NUMBER,
-            "decay": _NUMBER,
-            "step_size": _NUMBER,
-            "minibatch_size": _WHOLE,
-        },
-        ("num_rows",),
-    ),
-}
-"""Keys of ``[forgetting]`` by its policy."""
-
-SOURCES: Mapping[str, _Keys] = {
-    "files": _Keys({"files": _NAMES, **_CSV}, ("files",)),
-    "folder": _Keys(
-        {
-            "folder": _TEXT,
-            "pattern": _TEXT,
-            "settle": _NUMBER,
-            "poll": _NUMBER,
-            "end": _TEXT,
-            **_CSV,
-        },
-        ("folder",),
-    ),
-    "redis": _Keys(
-        {
-            "stream": _TEXT,
-            "url": _TEXT,
-            "group": _TEXT,
-            "start": _TEXT,
-            "field": _TEXT,
-            "follow": _FLAG,
-            "types": _TYPES,
-            "patience": _NUMBER,
-        },
-        ("stream",),
-    ),
-    "kafka": _Keys(
-        {
-            "topic": _TEXT,
-            "servers": _TEXT,
-            "group": _TEXT,
-            "start": _one_of("earliest", "latest"),
-            "follow": _FLAG,
-            "types": _TYPES,
-            "settings": _SETTINGS,
-            "patience": _NUMBER,
-        },
-        ("topic",),
-    ),
-}
-"""Keys of ``[source]`` by its type."""
-
-SECTIONS: Mapping[str, _Keys | None] = {
-    "model": None,
-    "forgetting": None,
-    "source": None,
-    "batches": _Keys(
-        {
-            "rows": _WHOLE,
-            "every": _LENGTH,
-            "by": _TEXT,
-            "time": _TEXT,
-            "lateness": _LENGTH,
-            "columns": _TEXTS,
-        }
-    ),
-    "test": _Keys({"fraction": _NUMBER, "group": _TEXT, "held_out": _TEXT}),
-    "learner": _Keys(
-        {
-            "seed": _whole(0, _LARGEST_SEED),
-            "prequential": _FLAG,
-            "forecast": _FLAG,
-            "scale": _SCALE,
-            "num_restarts": _WHOLE,
-            "tolerance": _NUMBER,
-            "max_sweeps": _WHOLE,
-        }
-    ),
-    "schema": _Keys({field.name: _TEXT for field in dataclasses.fields(SchemaPolicy)}),
-    "output": _Keys(
-        {
-            "folder": _TEXT,
-            "checkpoints": _TEXT,
-            "every": _WHOLE,
-            "keep": _WHOLE,
-            "report": _FLAG,
-        },
-        ("folder",),
-    ),
-    "drift": _Keys({"false_alarms": _NUMBER}),
-    "metrics": _Keys({"port": _whole(0, 65535)}, ("port",)),
-}
-"""Keys of every section; of the first three they depend on what is chosen there."""
 
 _NEEDED = ("model", "source", "batches", "output")
 _RUN = ("seed", "prequential", "forecast")
@@ -384,7 +127,7 @@ class _Reader:
                 )
                 raise _Wrong(message)
             if not isinstance(table, dict):
-                message = f"[{name}] must be a section, got {_shown(table)}"
+                message = f"[{name}] must be a section, got {shown(table)}"
                 raise _Wrong(message)
         for name in _NEEDED:
             if name not in tables:
@@ -565,17 +308,17 @@ def _section(name: str) -> Iterator[None]:
 
 
 def _chosen(
-    where: str, table: Mapping[str, Any], key: str, choices: Mapping[str, _Keys]
+    where: str, table: Mapping[str, Any], key: str, choices: Mapping[str, Keys]
 ) -> tuple[str, dict[str, Any]]:
     """What is chosen by a key, and the other keys, which belong to it."""
     name = table.get(key)
     if name is None:
-        message = f"{where} {key} is missing; it is one of {', '.join(map(_shown, choices))}"
+        message = f"{where} {key} is missing; it is one of {', '.join(map(shown, choices))}"
         raise _Wrong(message)
     if not isinstance(name, str) or name not in choices:
         meant = _meant(name, choices) if isinstance(name, str) else ""
         message = (
-            f"{where} {key} must be one of {', '.join(map(_shown, choices))}, got {_shown(name)}"
+            f"{where} {key} must be one of {', '.join(map(shown, choices))}, got {shown(name)}"
         )
         raise _Wrong(message + meant)
     given = {other: value for other, value in table.items() if other != key}
@@ -586,7 +329,7 @@ def _chosen(
 def _check_keys(
     where: str,
     table: Mapping[str, Any],
-    keys: _Keys,
+    keys: Keys,
     *,
     besides: tuple[str, ...] = (),
     of: str = "",
@@ -600,7 +343,7 @@ def _check_keys(
             raise _Wrong(message)
         kind = keys.kinds[name]
         if not kind.fits(value):
-            message = f"{where} {name} must be {kind.words}, got {_shown(value)}"
+            message = f"{where} {name} must be {kind.words}, got {shown(value)}"
             raise _Wrong(message)
     for name in keys.needed:
         if name not in table:
