@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import streambayes as sb
-from streambayes.cli import _keys
+from streambayes.cli import _config, _keys
 from streambayes.cli._app import app
 from streambayes.cli._config import ConfigError, read_config
 
@@ -360,7 +360,7 @@ def mutated(draw):
     return text
 
 
-@hypothesis.settings(max_examples=150, deadline=None)
+@hypothesis.settings(max_examples=1000, deadline=None)
 @hypothesis.given(text=mutated())
 def test_mutations_are_run_or_refused(folder, text):
     path = folder / "stream.toml"
@@ -378,7 +378,7 @@ def test_mutations_are_run_or_refused(folder, text):
 
 def test_the_page_names_all_keys_and_its_example_is_one(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "run-for-real.md").read_text()
-    tables = _keys.MODELS, _config.VARIABLES, _keys.POLICIES, _keys.SOURCES
+    tables = _keys.MODELS, _keys.VARIABLES, _keys.POLICIES, _keys.SOURCES
     for choice, keys in (entry for table in tables for entry in table.items()):
         assert all(f"`{name}`" in page for name in (choice, *keys.kinds))
     example = re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1]

@@ -244,3 +244,21 @@ def test_errors_say_where_the_rows_are():
     with pytest.raises(ValueError, match="column 't', row 0: the time is missing") as caught:
         list(sb.batches(Rows(columns, [2]), every=1, time="t"))
     assert caught.value.__notes__ == ["in rows, rows from 2 on"]
+
+
+def test_a_slow_learner_slows_the_reading():
+    read = []
+
+    class Counted(Rows):
+        def read(self, start, columns):
+            for chunk in super().read(start, columns):
+                if chunk is not None:
+                    read.append(chunk.first_row)
+                yield chunk
+
+    batches = iter(sb.batches(Counted({"x": np.arange(100.0)}, range(10, 100, 10)), rows=25))
+    assert read == []
+    next(batches)
+    assert read == [0, 10, 20]
+    next(batches)
+    assert read == [0, 10, 20, 30, 40]
