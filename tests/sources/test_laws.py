@@ -32,6 +32,8 @@ def files(folder, ending):
 def test_files_and_folders(tmp_path, ending):
     files(tmp_path, ending)
     check_source(Files(str(tmp_path / f"*.{ending}")))
+    one = tmp_path / f"1.{ending}"
+    check_source(Files([one, tmp_path / f"0.{ending}", one]))
     (tmp_path / "_END").touch()
     check_source(Folder(tmp_path, settle=0, poll=0.01, end="_END"))
 

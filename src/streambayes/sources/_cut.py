@@ -14,6 +14,8 @@ from streambayes.sources._times import seconds
 __all__ = ["ByColumn", "ByPeriod", "ByRows", "Cut", "Cutter"]
 
 Columns = dict[str, np.ndarray]
+_PLAIN = {bool, int, str, type(None)}
+"""Cells that are JSON as they are; so are floats, if they are finite."""
 
 
 @final
@@ -307,7 +309,11 @@ def _packed_column(name: str, values: np.ndarray) -> list[Any]:
     kind = "|O" if values.dtype.kind == "U" else values.dtype.str
     if values.dtype.kind in "mM":
         values = values.astype(np.int64)
-    return [kind, [_packed_cell(name, cell) for cell in values.tolist()]]
+    cells = values.tolist()
+    is_plain = (
+        np.isfinite(values).all() if values.dtype.kind == "f" else set(map(type, cells)) <= _PLAIN
+    )
+    return [kind, cells if is_plain else [_packed_cell(name, cell) for cell in cells]]
 
 
 def _packed_cell(name: str, cell: Any) -> Any:

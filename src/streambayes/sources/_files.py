@@ -51,21 +51,25 @@ class Files(Source):
         return f"Files({[str(path) for path in self.paths]})"
 
     def read(self, start: Any, columns: list[str] | None) -> Iterator[Chunk]:
-        paths, row, told = self.paths, 0, {}
+        first, row, told = 0, 0, {}
         if start is not None:
-            row, told = int(start["row"]), start["types"]
-            paths = self._from(start["file"])
+            first, row, told = self._place(start), int(start["row"]), start["types"]
         types = Types(self.format.types, told)
-        for path in paths:
-            yield from read_file(path, str(path), row, columns, self.format, types)
+        for number, path in enumerate(self.paths[first:], start=first):
+            place = {"file": str(path), "number": number}
+            yield from read_file(path, place, row, columns, self.format, types)
             row = 0
 
-    def _from(self, name: str) -> list[Path]:
-        for place, path in enumerate(self.paths):
-            if str(path) == name:
-                return self.paths[place:]
-        message = f"batches: the run stopped in {name}, which is not among the files"
-        raise FileNotFoundError(message)
+    def _place(self, start: Any) -> int:
+        """Which file a run stopped in, though others may have come or gone before it."""
+        name, number = start["file"], int(start["number"])
+        names = [str(path) for path in self.paths]
+        if number < len(names) and names[number] == name:
+            return number
+        if names.count(name) != 1:
+            message = f"batches: the run stopped in {name}, which is not among the files"
+            raise FileNotFoundError(message)
+        return names.index(name)
 
     def names(self) -> list[str]:
         """The columns of the first file."""
@@ -86,7 +90,7 @@ class Files(Source):
         """The last cells of a column; ``None`` if there are no rows."""
         for path in reversed(self.paths):
             types = Types(self.format.types)
-            chunks = read_file(path, str(path), 0, [column], self.format, types)
+            chunks = read_file(path, {}, 0, [column], self.format, types)
             last = collections.deque((c for c in chunks if c.num_rows), maxlen=1)
             if last:
                 return last[0].columns[column]
@@ -122,13 +126,13 @@ def import_arrow() -> None:
 
 def read_file(
     path: Path,
-    name: str,
+    place: dict[str, Any],
     first_row: int,
     columns: list[str] | None,
     form: CsvFormat,
     types: Types,
 ) -> Iterator[Chunk]:
-    """The rows of a file from a row on, with offsets in which the file has a name."""
+    """The rows of a file from a row on; offsets begin with the file's place."""
     with _opened(path, form) as file:
         wanted = [each for each in columns or file.names if each in file.names]
         if not wanted and file.names:
@@ -139,20 +143,20 @@ def read_file(
         row = first_row
         for part in file.parts(wanted, first_row):
             arrays = {each: _column(each, part.column(each), types, file) for each in wanted}
-            yield Chunk(arrays, _Places(name, row, dict(types.told)), path.name, row)
+            yield Chunk(arrays, _Places(place, row, dict(types.told)), path.name, row)
             row += part.num_rows
 
 
 class _Places:
     """Offsets of the rows of a chunk."""
 
-    def __init__(self, name: str, row: int, told: dict[str, str]) -> None:
-        self._name = name
+    def __init__(self, place: dict[str, Any], row: int, told: dict[str, str]) -> None:
+        self._place = place
         self._row = row
         self._told = told
 
     def __call__(self, taken: int) -> dict[str, Any]:
-        return {"file": self._name, "row": self._row + taken, "types": self._told}
+        return {**self._place, "row": self._row + taken, "types": self._told}
 
 
 def _found(path: Path) -> list[Path]:

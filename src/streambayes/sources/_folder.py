@@ -89,7 +89,7 @@ class Folder(Source):
                 first = row if name == last else 0
                 last, is_begun = name, False
                 path = self._folder / name
-                yield from read_file(path, name, first, columns, self._format, types)
+                yield from read_file(path, {"file": name}, first, columns, self._format, types)
             if ready:
                 continue
             if is_over and not coming:
