@@ -216,3 +216,29 @@ def test_checkpoints_every_few_batches(tmp_path):
     again = sb.run(learner, stream(), resume=True, **options)
     assert identical(again.state, whole.state)
     assert without_times(sb.read_records(tmp_path / "records")) == found
+
+
+def test_scores_after_an_interruption_between_checkpoints(tmp_path):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.SVB())
+    whole = sb.run(learner, stream(), progress=False)
+    held = sb.Checkpoints(tmp_path, every=3)
+
+    def stop(record):
+        if record.index == 4:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        sb.run(learner, stream(), checkpoint=held, on_record=stop, progress=False)
+    again = sb.run(learner, stream(), checkpoint=held, resume=True, progress=False)
+    assert again.scores == whole.scores
+
+
+def test_records_that_are_missing_are_reported(tmp_path):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), sb.SVB())
+    options = {"record": tmp_path / "records", "checkpoint": tmp_path / "held", "progress": False}
+    sb.run(learner, list(stream())[:6], **options)
+    path = tmp_path / "records" / "records.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith('{"index": 5')))
+    with pytest.warns(UserWarning, match="the records of batches 5 to 5 are missing"):
+        sb.run(learner, stream(), resume=True, **options)

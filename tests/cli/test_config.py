@@ -246,7 +246,7 @@ def test_live_sources_are_not_touched(folder, text, kind):
         ("fraction = 0.25", "fraction = nan", "[test] fraction must lie in [0, 1), got nan"),
         ("fraction = 0.25\n", "", "[test] group needs a fraction"),
         ('group = "g"', 'held_out = "g"', "[test] held_out and fraction exclude each other"),
-        ('"missing"', '"skip"', "[schema] SchemaPolicy: changed_type must be one of 'error'"),
+        ('"missing"', '"skip"', "[schema] changed_type must be one of 'error'"),
         ('changed_type = "missing"', "changed_type = 1", "[schema] changed_type must be text"),
         ('folder = "out"\n', "", "[output] folder is missing"),
         ('folder = "out"', 'folder = "file/out"', "is a file"),
@@ -254,7 +254,7 @@ def test_live_sources_are_not_touched(folder, text, kind):
         ('folder = "out"', 'folder = "out"\ncheckpoints = "no://where"', "[output] "),
         ("keep = 2", "keep = 0", "[output] keep must be a whole number of at least 1"),
         ("report = true", 'report = "yes"', '[output] report must be true or false, got "yes"'),
-        ("0.05", "2", "[drift] DriftMonitor: false_alarms must lie in (0, 1), got 2"),
+        ("0.05", "2", "[drift] false_alarms must lie in (0, 1), got 2"),
         ("port = 0", "port = 70000", "[metrics] port must be a whole number between 0 and 65535"),
         ("port = 0\n", "", "[metrics] port is missing"),
         ("[metrics]\nport = 0\n", "metrics = 1\n", "[drift] has no key 'metrics'"),
@@ -388,7 +388,7 @@ def test_the_page_names_all_keys_and_its_example_is_one(tmp_path):
             f"\n{name} = " in example.replace("# ", "") for name in keys.kinds
         )
     (tmp_path / "trips").mkdir()
-    names = "time,vehicle,kind,speed,delay"
-    (tmp_path / "trips" / "a.csv").write_text(f"{names}\n2024-01-01,a,bus,1,2\n")
+    names = "time,vehicle,kind,speed,delay,zip"
+    (tmp_path / "trips" / "a.csv").write_text(f"{names}\n2024-01-01,a,bus,1,2,01\n")
     config = read(tmp_path, example.replace("s3://b/trips", "saved"))
     assert config.learner.max_sweeps == 1000

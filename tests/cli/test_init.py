@@ -154,3 +154,27 @@ def test_help_has_examples():
     result = asked("init", "--help")
     assert result.exit_code == 0
     assert "streambayes init trips.csv" in result.output
+
+
+def test_cells_that_are_separated_by_other_letters(tmp_path):
+    rows = "".join(f"{n};{n / 2}\n" for n in range(20))
+    (tmp_path / "semi.csv").write_text(f"a;b\n{rows}")
+    (tmp_path / "odd.csv").write_text(f"a;b\n{rows}".replace(";", "!"))
+    for name, options, letter in (("semi", [], ";"), ("odd", ["--separator", "!"], "!")):
+        output = tmp_path / f"{name}.toml"
+        arguments = ["init", str(tmp_path / f"{name}.csv"), "-o", str(output), *options]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, result.stderr
+        assert f'separator = "{letter}"' in output.read_text()
+        assert 'names = ["a", "b"]' in output.read_text()
+
+
+def test_of_very_many_columns_the_first_are_taken(tmp_path):
+    names = [f"x{number}" for number in range(60)]
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(names) + "\n" + (",".join("1" * 60) + "\n") * 5)
+    output = tmp_path / "wide.toml"
+    assert CliRunner().invoke(app, ["init", str(path), "-o", str(output)]).exit_code == 0
+    text = output.read_text()
+    assert '"x49"]' in text
+    assert "50 columns are enough to begin with" in text

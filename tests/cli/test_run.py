@@ -471,3 +471,20 @@ def test_help_has_examples_and_exit_codes():
     assert result.exit_code == 0
     for said in ("streambayes run stream.toml --resume", "Exit codes", "143", "--until"):
         assert said in result.output
+
+
+@pytest.mark.parametrize("seconds", [0.4, 1.0, 1.6])
+def test_a_signal_while_the_program_starts_ends_it(seconds, tmp_path):
+    (tmp_path / "arriving").mkdir()
+    (tmp_path / "stream.toml").write_text(
+        '[model]\ntype = "Gaussian"\nnames = "x"\n[source]\ntype = "folder"\nfolder = "arriving"\n'
+        '[batches]\nrows = 10\n[output]\nfolder = "out"\n'
+    )
+    command = [sys.executable, "-m", "streambayes", "run", "stream.toml"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    # in the very beginning Python itself is interrupted
+    assert process.returncode in {130, -signal.SIGINT}
+    assert "Exception ignored" not in said

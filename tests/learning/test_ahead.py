@@ -8,6 +8,7 @@ import streambayes as sb
 from tests.tables import POLICIES
 
 MODEL = sb.models.LinearRegression("y", ["a", "b"], "conjugate")
+SMALL = sb.models.Gaussian("y")  # compiles in less time
 
 
 def stream(sizes, seed=0, model_columns=("a", "b")):
@@ -51,12 +52,15 @@ ALL_SIZES = [40, 33, 60, 64, 65, 100, 0, 30, *[50] * 40, 3000, 50, 0, 20_000, 50
 
 
 @pytest.mark.parametrize(
-    ("policy", "sizes"),
-    [*((policy, FEW_SIZES) for policy in POLICIES), (sb.HPP(), ALL_SIZES), (sb.Auto(), ALL_SIZES)],
-    ids=lambda value: value.name if hasattr(value, "name") else str(len(value)),
+    ("policy", "model", "sizes"),
+    [
+        *((policy, SMALL, FEW_SIZES) for policy in POLICIES),
+        (sb.SVB(), MODEL, ALL_SIZES),  # sizes are the same to all policies
+    ],
+    ids=lambda value: getattr(value, "name", None) or type(value).__name__,
 )
-def test_a_run_ahead_is_its_steps(policy, sizes):
-    learner = sb.StreamLearner(MODEL, policy)
+def test_a_run_ahead_is_its_steps(policy, model, sizes):
+    learner = sb.StreamLearner(model, policy)
     batches = list(stream(sizes))
     run = sb.run(learner, batches, prequential=False)
     assert_same(run, *stepped(learner, batches))

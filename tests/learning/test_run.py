@@ -302,3 +302,19 @@ def test_the_table_names_the_block_that_moved():
     assert row["block"] == "x"
     assert row["E[rho]"] < 0.05
     assert run.table()[0]["E[rho]"] is None
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [["True", "false", "TRUE", "False"], [1, 0, 1, 0], [1.0, 0.0, 1.0, 0.0], [True, False] * 2],
+)
+def test_rows_that_are_held_out_by_a_column_of_any_type(cells):
+    learner = sb.StreamLearner(sb.models.Gaussian("x"), sb.SVB())
+    batch = {"x": np.arange(4.0), "held": np.array(cells)}
+    run = sb.run(learner, [batch], held_out="held", progress=False)
+    assert (run.records[0].num_rows, run.records[0].num_test) == (2, 2)
+    batch["held"] = np.array(["true", "false", "maybe", None], dtype=object)
+    with pytest.raises(
+        ValueError, match="column 'held', row 2: expected true or false, got 'maybe'"
+    ):
+        sb.run(learner, [batch], held_out="held", progress=False)

@@ -69,12 +69,12 @@ REMARKS = {
     ("lost_column", "missing"): "8 cells taken as missing: column 'x' is lost, first in row 0",
     ("lost_column", "ignore"): "8 rows left out: column 'x' is lost, first in row 0",
     ("changed_type", "missing"): (
-        "2 cells taken as missing: 'three' in column 'x' is no number, first in row 2"
+        "2 cells taken as missing: 'three' in column 'x' is no number that fits, first in row 2"
     ),
     (
         "changed_type",
         "ignore",
-    ): "2 rows left out: 'three' in column 'x' is no number, first in row 2",
+    ): "2 rows left out: 'three' in column 'x' is no number that fits, first in row 2",
     ("unseen_category", "missing"): (
         "2 cells taken as missing: 'w' in column 'kind' is no category, first in row 1"
     ),
@@ -111,11 +111,26 @@ def test_new_columns_of_frames_and_of_resumed_runs(tmp_path):
     assert [len(record.remarks) for record in run.records] == [1, 0]  # it is new once
 
 
-def test_values_that_are_wrong_are_wrong_under_every_policy():
-    schema = sb.SchemaPolicy("ignore", "missing", "missing", "missing")
-    batch = good() | {"x": np.array([np.inf] * 8)}
+def test_numbers_that_a_column_cannot_hold_are_of_another_type():
+    batch = good() | {"x": np.array([np.inf, *range(7)])}
     with pytest.raises(ValueError, match="column 'x', row 0: expected a finite number, got inf"):
-        sb.run(LEARNER, [*GOOD, batch], schema=schema, progress=False)
+        sb.run(LEARNER, [*GOOD, batch], progress=False)
+    schema = sb.SchemaPolicy(changed_type="ignore")
+    run = sb.run(LEARNER, [*GOOD, batch], schema=schema, progress=False)
+    assert run.records[-1].num_rows == 7
+    counts = sb.StreamLearner(sb.models.Poisson("n"), sb.SVB())
+    stream = [{"n": [3, 4]}, {"n": [2, -1, 2.5, None]}]
+    run = sb.run(counts, stream, schema=schema, progress=False)
+    assert run.records[-1].remarks == (
+        "2 rows left out: -1 in column 'n' is no number that fits, first in row 1",
+    )
+    assert run.records[-1].num_rows == 2
+
+
+def test_a_column_of_the_model_is_never_new():
+    schema = sb.SchemaPolicy(lost_column="missing")
+    run = sb.run(LEARNER, [CASES["lost_column"], *GOOD], schema=schema, progress=False)
+    assert [len(record.remarks) for record in run.records] == [1, 0, 0]
 
 
 def test_text_columns_of_numbers():

@@ -222,6 +222,10 @@ def test_stop_leaves_periods_that_are_held():
         ({"every": 1.0}, "every needs the name of the time column"),
         ({"every": 1.0, "time": "none"}, "there is no column 'none' to cut by; there are"),
         ({"rows": 2, "time": "none"}, "there is no column 'none', the times"),
+        ({"every": "9999999s", "time": "t"}, "every must be a period such as"),
+        ({"every": True, "time": "t"}, "every must be a positive number, got True"),
+        ({"every": "1d", "time": "gaps"}, "column 'gaps', row 0: the time is missing"),
+        ({"every": 1.0, "time": "t", "lateness": None}, "lateness must be a length of time"),
         ({"by": "gaps"}, "column 'gaps', row 0: the value is missing"),
         ({"rows": 2, "lateness": 3}, "lateness goes with every"),
         (
@@ -229,7 +233,7 @@ def test_stop_leaves_periods_that_are_held():
             "lateness must be a length of time such as",
         ),
         ({"every": 1.0, "time": "t", "lateness": -1}, "lateness must be a length of time such as"),
-        ({"rows": 2, "time": "t"}, "column 't', row 1: the time goes back"),
+        ({"rows": 2, "time": "t"}, "column 't', row 1 of the batch: the time goes back"),
     ],
 )
 def test_what_is_refused(cut, sentence):

@@ -108,7 +108,7 @@ def test_files_that_do_not_fit_together(folder):
         "1 cells taken as missing: column 'y' is lost, first in row 8",
     )
     files = [folder / "1.parquet", folder / "0.parquet"]
-    with pytest.raises(ValueError, match="column 'when', row 3: the time goes back"):
+    with pytest.raises(ValueError, match="column 'when', row 3 of the batch: the time goes back"):
         list(sb.batches(files, rows=10, time="when"))
     table = pa.table([np.zeros(2), np.ones(2)], names=["a", "a"])
     parquet.write_table(table, folder / "twice.parquet")
@@ -193,12 +193,15 @@ def test_csv_that_is_compressed(tmp_path):
 
 def test_missing_cells_and_odd_ones_of_csv(tmp_path):
     path = tmp_path / "rows.csv"
-    path.write_text("x;y;z\n;1;\nNA;?;u\n2.5;nan;v\n1_0;4;null\n")
+    path.write_text("x;y;z\n;1;\nNA;?;u\n2.5;nan;v\n10;4;null\n")
     files = sb.sources.Files(path, separator=";", missing=["?"])
     (batch,) = sb.batches(files, rows=9)
     assert batch.columns["z"].tolist() == [None, "u", "v", None]
     np.testing.assert_array_equal(batch.columns["y"], [1.0, np.nan, np.nan, 4.0])
     np.testing.assert_array_equal(batch.columns["x"], [np.nan, np.nan, 2.5, 10.0])
+    path.write_text("x\n1\n2\n1_000\n")
+    (batch,) = sb.batches(path, rows=9)
+    assert batch.columns["x"].tolist() == [1.0, 2.0, "1_000"]
     path.write_text("x\n1\n2\nabc\n")
     learner = sb.StreamLearner(sb.models.Gaussian("x"), sb.SVB())
     with pytest.raises(ValueError, match="column 'x', row 2: expected a finite number, got 'abc'"):
@@ -211,7 +214,8 @@ def test_missing_cells_and_odd_ones_of_csv(tmp_path):
     ("content", "sentence"),
     [
         (b"x,y\n1,2\n3\n", "rows.csv cannot be read: CSV parse error: .*Expected 2 columns, got 1"),
-        (b"x,y\n1,\xff\xfe\n", "rows.csv cannot be read: .*UTF8"),
+        (b"x,y\n1,\xff\xfe\n", "rows.csv cannot be read: .*UTF"),
+        (b"x,\xf6\n1,2\n", "rows.csv cannot be read: it is not text in UTF-8"),
         (b"x,x\n1,2\n", "rows.csv has two columns called 'x'"),
         (b"", "there is no column 'x' in rows.csv; it has \\[\\]"),
     ],
@@ -243,6 +247,11 @@ def test_files_go_on_from_any_batch(tmp_path, ending):
         for number, batch in enumerate(batches):
             rest = [one.columns["x"].tolist() for one in batches.after(batch.offset)]
             assert rest == whole[number + 1 :]
+    *_, last = batches.after(None)
+    path = tmp_path / f"2.{ending}"
+    path.write_bytes((tmp_path / f"1.{ending}").read_bytes())  # of one row
+    with pytest.raises(ValueError, match=rf"2.{ending} cannot be read: it has 44 rows less"):
+        next(batches.after(last.offset))
     offset = next(iter(batches)).offset
     (tmp_path / f"0.{ending}").unlink()
     with pytest.raises(FileNotFoundError, match=r"the run stopped in .*0.*, which is not among"):

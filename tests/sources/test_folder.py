@@ -1,5 +1,6 @@
 """A folder that files keep arriving in."""
 
+import os
 import threading
 import time
 
@@ -84,6 +85,38 @@ def test_a_file_with_an_earlier_name_is_reported(tmp_path):
     (tmp_path / "_END").touch()
     with pytest.warns(UserWarning, match=r"4.csv came after a file with a later name was read"):
         assert list(batches) == []
+
+
+def test_a_file_with_an_earlier_name_is_reported_when_a_run_goes_on(tmp_path):
+    put(tmp_path, "5.csv", [5, 6, 7, 8, 9])
+    (tmp_path / "_END").touch()
+    offset = next(iter(follow(tmp_path))).offset
+    put(tmp_path, "4.csv", [4])
+    with pytest.warns(
+        UserWarning, match=r"1 of 4.csv to 5.csv came after a file with a later name"
+    ):
+        assert numbers(follow(tmp_path).after(offset)) == [[9]]
+
+
+def test_a_file_that_changes_after_it_was_read_is_reported(tmp_path):
+    put(tmp_path, "5.csv", [5, 6, 7, 8])
+    batches = iter(follow(tmp_path))
+    next(batches)
+    with (tmp_path / "5.csv").open("a") as file:
+        file.write("9\n")
+    (tmp_path / "_END").touch()
+    with pytest.warns(UserWarning, match=r"5.csv has changed after it was read"):
+        assert list(batches) == []
+
+
+def test_what_is_no_file_is_left_out(tmp_path):
+    put(tmp_path, "1.csv", [1])
+    (tmp_path / "0.csv").mkdir()
+    (tmp_path / "2.csv").symlink_to(tmp_path / "nowhere.csv")
+    future = time.time() + 1000
+    os.utime(tmp_path / "1.csv", (future, future))
+    (tmp_path / "_END").touch()
+    assert numbers(follow(tmp_path)) == [[1]]
 
 
 def test_pattern_types_and_what_is_refused(tmp_path):

@@ -46,6 +46,17 @@ def test_messages_are_rows_and_it_goes_on_from_any_batch(topic):
         assert numbers(batches.after(batch.offset)) == whole[number + 1 :]
 
 
+def test_another_topic_is_noticed(topic, kafka):
+    send, source = topic
+    send([{"x": 1}, {"x": 2}])
+    offset = next(iter(sb.batches(source(), rows=1))).offset
+    other = KafkaTopic("topic of others", servers=kafka[1], follow=False)
+    with pytest.raises(
+        ValueError, match=r"the run stopped in topic 'topic-.', this is 'topic of others'"
+    ):
+        next(sb.batches(other, rows=1).after(offset))
+
+
 def test_partitions_are_read_exactly_once(topic, tmp_path):
     send, source = topic
     rng = np.random.default_rng(0)
@@ -133,7 +144,9 @@ def test_what_is_refused(topic):
     with pytest.raises(ValueError, match="start must be 'earliest' or 'latest', got '0'"):
         source(start="0")
     with pytest.raises(ValueError, match=r"the client refuses its settings: .*nonsense"):
-        list(sb.batches(source(settings={"nonsense": 1}), rows=1))
+        source(settings={"nonsense": 1})
+    with pytest.raises(ValueError, match=r"'group.id' is not a setting of yours"):
+        source(settings={"group.id": "mine"})
     nowhere = KafkaTopic("t", servers="127.0.0.1:1", patience=0.5)
     with pytest.raises(
         ConnectionError, match=r"the Kafka brokers at 127.0.0.1:1 cannot be reached"

@@ -42,27 +42,39 @@ def test_entries_are_rows(redis_server, client):
     assert numbers(sb.batches(text, rows=1200, columns=["x"]))[0][:2] == ["0", "1"]
 
 
-def test_it_goes_on_from_any_batch_and_acknowledges_what_is_saved(redis_server, client):
+def group_of(client):
+    """Where the group stands, and how many entries are still to be read."""
+    (group,) = client.xinfo_groups("rows")
+    return group["last-delivered-id"].decode(), group["lag"]
+
+
+def test_it_goes_on_from_any_batch_and_the_group_shows_what_is_saved(redis_server, client):
     fill(client, range(20))
     batches = sb.batches(source(redis_server), rows=3)
     offsets = [batch.offset for batch in batches]
     whole = numbers(batches)
     for number, offset in enumerate(offsets):
         assert numbers(batches.after(offset)) == whole[number + 1 :]
-    assert client.xpending("rows", "streambayes")["pending"] == 20
-    batches.commit(offsets[2])
-    assert client.xpending("rows", "streambayes")["pending"] == 11
-    batches.commit(offsets[-1])
-    (group,) = client.xinfo_groups("rows")
-    assert (group["pending"], group["lag"]) == (0, 0)
+    for number, left in ((2, 11), (-1, 0)):
+        batches.commit(offsets[number])
+        assert group_of(client) == (offsets[number]["source"]["entry"], left)
 
 
-def test_a_run_acknowledges(redis_server, client, tmp_path):
+def test_other_consumers_take_nothing_away(redis_server, client):
+    fill(client, range(20))
+    client.xgroup_create("rows", "streambayes", id="0")
+    client.xreadgroup("streambayes", "another", {"rows": ">"}, count=7)
+    mine, theirs = (sb.batches(source(redis_server), rows=4) for _ in range(2))
+    for one, other in zip(mine, theirs, strict=True):
+        assert one.columns["x"].tolist() == other.columns["x"].tolist()
+
+
+def test_a_run_tells_the_group(redis_server, client, tmp_path):
     fill(client, range(20))
     learner = sb.StreamLearner(sb.models.Gaussian("x"), sb.SVB())
     batches = sb.batches(source(redis_server), rows=6)
     sb.run(learner, batches, checkpoint=tmp_path, progress=False)
-    assert client.xpending("rows", "streambayes")["pending"] == 0
+    assert group_of(client)[1] == 0
     fill(client, range(20, 30))
     again = sb.run(learner, batches, checkpoint=tmp_path, resume=True, progress=False)
     assert [record.num_rows for record in again.records] == [6, 4]
@@ -139,6 +151,13 @@ def test_what_is_refused(redis_server, client):
     client.xadd("rows", {"x": b"\xff"})
     with pytest.raises(ValueError, match=r"entry .*: a field is not text in UTF-8"):
         list(sb.batches(source(redis_server), rows=1))
+    with pytest.raises(
+        ValueError, match=r"start must be '0', '.' or an entry such as .*, got 'now'"
+    ):
+        source(redis_server, start="now")
+    wrong = RedisStream("rows", url=redis_server.url.replace("//", "//me:secret@"))
+    with pytest.raises(ValueError, match="RedisStream: the server refuses who asks"):
+        list(sb.batches(wrong, rows=1))
     with pytest.raises(ValueError, match="RedisStream: url: "):
         RedisStream("rows", url="nowhere")
     with pytest.raises(ValueError, match="patience must be a number of seconds of at least 0"):
@@ -151,8 +170,24 @@ def test_entries_that_were_removed_before_they_were_read(redis_server, client):
     first, second = (batch.offset for batch, _ in zip(batches, range(2), strict=False))
     client.xtrim("rows", maxlen=4, approximate=False)
     assert numbers(batches.after(second)) == [[6, 7, 8], [9]]
-    with pytest.raises(ValueError, match=r"3 entries of 'rows' after .* their rows are lost"):
+    with pytest.raises(ValueError, match="3 entries of 'rows' were removed before they were read"):
         next(batches.after(first))
     client.delete("rows")
-    with pytest.raises(ValueError, match=r"the run stopped at entry .* of 'rows', which is gone"):
+    with pytest.raises(
+        ValueError, match="of 'rows', the last that was read, is gone with the stream"
+    ):
         next(batches.after(first))
+    client.xadd("other", {"x": 1})
+    with pytest.raises(ValueError, match="the run stopped in stream 'rows', this is 'other'"):
+        next(sb.batches(RedisStream("other", url=redis_server.url), rows=3).after(first))
+
+
+def test_entries_that_are_removed_while_it_reads(redis_server, client):
+    fill(client, range(1200))
+    batches = iter(sb.batches(source(redis_server), rows=100))
+    next(batches)
+    client.xtrim("rows", maxlen=100, approximate=False)
+    with pytest.raises(
+        ValueError, match="600 entries of 'rows' were removed before they were read"
+    ):
+        list(batches)

@@ -56,11 +56,18 @@ class Column:
         return self._numbers(array, masked)
 
     def strange_cells(self, values: Any) -> np.ndarray:
-        """Which cells of a column of numbers are none, and are not missing; none of a category column."""
+        """Which cells of a column of numbers are none that it can hold, and are not missing; none of categories."""
         array = np.asarray(values)
-        if self.kind == CATEGORY or array.dtype.kind in "biuf":
+        if self.kind == CATEGORY:
             return np.zeros(len(array), bool)
-        return np.array([not (_is_missing(cell) or _is_number(cell)) for cell in array], bool)
+        if array.dtype.kind in "biuf":
+            return ~self._fits(array.astype(np.float64))
+        known = [None if _is_missing(cell) else cell for cell in array]
+        strange = np.array([cell is not None and not _is_number(cell) for cell in known], bool)
+        cells = zip(known, strange, strict=True)
+        numbers = [np.nan if odd or cell is None else float(cell) for cell, odd in cells]
+        wrong: np.ndarray = strange | ~self._fits(np.array(numbers))
+        return wrong
 
     def unseen_cells(self, values: Any) -> np.ndarray:
         """Which cells of a category column are none of its categories, and are not missing."""
@@ -88,6 +95,13 @@ class Column:
         numbers: np.ndarray = array.astype(kind, copy=masked is not None)
         if masked is not None:
             numbers[masked] = np.nan
+        good = self._fits(numbers)
+        if not good.all():
+            self._refuse(array, int(np.argmin(good)), _WANTED[self.kind])
+        return numbers
+
+    def _fits(self, numbers: np.ndarray) -> np.ndarray:
+        """Which numbers the column can hold, or are missing."""
         if self.kind == BINARY:
             good = (numbers == 0) | (numbers == 1)
         elif self.kind == COUNT:
@@ -96,10 +110,8 @@ class Column:
             good = (numbers >= 0) & np.isfinite(numbers)
         else:
             good = np.isfinite(numbers)
-        good |= np.isnan(numbers)
-        if not good.all():
-            self._refuse(array, int(np.argmin(good)), _WANTED[self.kind])
-        return numbers
+        fits: np.ndarray = good | np.isnan(numbers)
+        return fits
 
     def _from_objects(self, array: np.ndarray) -> np.ndarray:
         """Numbers of a nullable column of a frame."""

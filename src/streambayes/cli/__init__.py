@@ -1,12 +1,22 @@
 """The command ``streambayes``."""
 
+import os
+import signal
 import sys
 
-__all__ = ["main"]
+__all__ = ["leave", "main"]
+
+
+def leave(number: int, _: object) -> None:
+    """End at once, when a signal comes before there is anything to end cleanly."""
+    os._exit(128 + number)
 
 
 def main() -> None:
     """Run the command with the arguments it was given."""
+    before = signal.signal(
+        signal.SIGINT, leave
+    )  # libraries would swallow it while they are imported
     try:
         from streambayes.cli._app import app
     except ModuleNotFoundError as error:
@@ -16,4 +26,5 @@ def main() -> None:
             f"The command streambayes needs {error.name}, which comes with an extra: "
             "pip install 'streambayes[cli]'"
         )
+    signal.signal(signal.SIGINT, before)
     app()

@@ -6,6 +6,7 @@ import difflib
 import glob
 import importlib.util
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -70,6 +71,8 @@ class Config:
 
 
 _NEEDED = ("model", "source", "batches", "output")
+_NAMES = re.compile(r"^(batches|DriftMonitor|SchemaPolicy|Folder|RedisStream|KafkaTopic): ")
+"""Parts of the library, which say their names first."""
 _RUN = ("seed", "prequential", "forecast")
 """Keys of ``[learner]`` that ``sb.run`` takes; the others are the learner's."""
 
@@ -94,7 +97,7 @@ class _Wrong(Exception):  # noqa: N818  # never seen outside
 
 def _parsed(path: Path, text: str | None) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_bytes().decode() if text is None else text)
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig") if text is None else text)
     except tomllib.TOMLDecodeError as error:
         message = f"not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}"
         raise _Wrong(message) from None
@@ -263,6 +266,7 @@ class _Reader:
             with _section("source"):
                 names = source.names()
             if names:  # a first file without any says nothing
+                wanted += [("[source] types:", name) for name in source.format.types]
                 _check_held(wanted, names, source.paths[0].name)
 
     def _output(self) -> tuple[Path, str, Checkpoints]:
@@ -294,11 +298,11 @@ def _section(name: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, ArithmeticError, ImportError) as error:
-        said = str(error).removeprefix("batches: ")
+        said = _NAMES.sub("", str(error))
     except MemoryError:
         said = "it is too large for this machine's memory"
     except OSError as error:
-        said = str(error).removeprefix("batches: ")
+        said = _NAMES.sub("", str(error))
         if error.strerror is not None:
             said = f"{error.filename} cannot be read ({error.strerror.lower()})"
     else:

@@ -24,6 +24,9 @@ _ROWS = 10_000
 """Rows to look at."""
 _MOST = 20
 """The most values of a column of text that is taken as one of categories."""
+_COLUMNS = 50
+"""The most columns of numbers to take: more take long to compile."""
+_SEPARATOR = '# separator = ","         # of CSV files'
 _WANTED = 100
 """Batches to aim at."""
 _TIME = re.compile(
@@ -59,14 +62,21 @@ def init(
     model: Annotated[
         Model | None, typer.Option("--model", help="Which model; by default one that fits.")
     ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            "--separator", help="What separates cells of CSV files; by default it is told."
+        ),
+    ] = None,
 ) -> None:
     """The configuration."""
     with saying_errors(output):
         if output.exists():
             message = f"{output} is already there; give another name with --output"
             raise FileExistsError(message)
-        look = _look(Files(data))
-        text = _text(look, _relative(data, output), output, _choice(look, model))
+        separator = separator or _separator(data)
+        look = _look(Files(data, separator=separator))
+        text = _text(look, _relative(data, output), output, _choice(look, model), separator)
         read_config(output, text)  # what is written can be run
         with output.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
@@ -106,6 +116,8 @@ def _look(files: Files) -> _Look:
     share = 1.0 if is_all else _share(files, num_rows, total)
     time, moments = _time_of(columns)
     found = {name: _judged(name, values) for name, values in columns.items() if name != time}
+    for name in [name for name, judged in found.items() if judged is float][_COLUMNS:]:
+        found[name] = f"{_COLUMNS} columns are enough to begin with"
     return _Look(
         num_rows=num_rows,
         share=share,
@@ -188,6 +200,14 @@ def _choice(look: _Look, model: Model | None) -> Model:
     return model or ("Gaussian" if look.numbers else "Network")
 
 
+def _separator(data: str) -> str | None:
+    """What separates the cells, if it is not what the file's name says."""
+    names = Files(data).names()
+    if len(names) == 1:  # which may be several
+        return next((letter for letter in ";|\t" if letter in names[0]), None)
+    return None
+
+
 def _relative(data: str, output: Path) -> str:
     """A path as the configuration has it, relative to its own folder."""
     if Path(data).is_absolute():
@@ -196,7 +216,7 @@ def _relative(data: str, output: Path) -> str:
     return Path(os.path.relpath(Path.cwd() / data, folder)).as_posix()
 
 
-def _text(look: _Look, data: str, output: Path, model: Model) -> str:
+def _text(look: _Look, data: str, output: Path, model: Model, separator: str | None) -> str:
     folder = f"runs/{output.stem}"
     return "\n".join(
         [
@@ -221,7 +241,7 @@ def _text(look: _Look, data: str, output: Path, model: Model) -> str:
             "[source]",
             'type = "files"',
             f"files = {_quoted(data)}",
-            '# separator = ","         # of CSV files',
+            f"separator = {_quoted(separator)}" if separator else _SEPARATOR,
             '# missing = ["?"]         # what stands for a missing cell, besides an empty one, NA, NaN, null',
             '# types = {zip = "text"}  # columns of CSV files that the first cell does not tell',
             "",

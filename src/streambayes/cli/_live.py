@@ -7,16 +7,17 @@ import math
 import signal
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self, final
 
+from streambayes.cli import leave
 from streambayes.cli._config import Config
 from streambayes.cli._failure import SIGNALS, WRONG, Failed, telling
 from streambayes.learning import Resumable, StepRecord, StreamBatch, read_records
 from streambayes.learning._record import RECORDS
 from streambayes.sources import SourceBatches
 
-__all__ = ["LiveStream", "Past", "Until", "stopped_by_signals"]
+__all__ = ["LiveStream", "Past", "Until", "left_by_signals", "stopped_by_signals"]
 
 
 @final
@@ -157,6 +158,13 @@ class LiveStream(Resumable):
 
 
 @contextlib.contextmanager
+def left_by_signals() -> Iterator[None]:
+    """Before there is anything to end cleanly, a signal ends the program."""
+    with _handling(leave):
+        yield
+
+
+@contextlib.contextmanager
 def stopped_by_signals(stream: LiveStream) -> Iterator[None]:
     """The first signal ends the stream after the current batch; a second SIGINT interrupts at once."""
 
@@ -166,6 +174,13 @@ def stopped_by_signals(stream: LiveStream) -> Iterator[None]:
             raise KeyboardInterrupt
         stream.stop(name)
 
+    with _handling(handle):
+        yield
+
+
+@contextlib.contextmanager
+def _handling(handle: Callable[[int, Any], None]) -> Iterator[None]:
+    """Signals are handled so; nothing is changed in a thread, where that cannot be done."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -11,7 +11,7 @@ import typer
 
 from streambayes.cli._config import Config, read_config
 from streambayes.cli._failure import SIGNALS, WRONG, Failed, telling
-from streambayes.cli._live import LiveStream, Past, Until, stopped_by_signals
+from streambayes.cli._live import LiveStream, Past, Until, left_by_signals, stopped_by_signals
 from streambayes.cli._log import Form, Log, log_of, warnings_in
 from streambayes.cli._metrics import Metrics
 from streambayes.cli._output import Quiet
@@ -55,7 +55,7 @@ def run(
     said = log_of(log, quiet=quiet)
     command = f"streambayes run {shlex.quote(str(config))}"
     try:
-        with telling():
+        with telling(), left_by_signals():
             read = read_config(config)
         goal = None if until is None else Until.of(until, read)
         past = Past.of(read, command, resume=resume)

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import urllib.parse
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, final
@@ -160,10 +161,12 @@ class RecordWriter:
         self._file = path.open("ab")
         try:
             _lock(self._file, path.parent)
+            self._last: int | None = None
             if is_past is None:
                 _check_empty(path)
             else:
-                self._file.truncate(_end_of_records(path, is_past))
+                end, self._last = _end_of_records(path, is_past)
+                self._file.truncate(end)
         except BaseException:
             self._file.close()
             raise
@@ -181,6 +184,15 @@ class RecordWriter:
             self._blocks = _with_names_of(self._blocks, record)
             lines.append({"blocks": self._blocks})
         self._write(*lines, _packed(record, self._blocks))
+
+    def warn_unless_last(self, index: int) -> None:
+        """Warn if records are there, and the last of them is not of this batch."""
+        if self._last is not None and self._last != index:
+            message = (
+                f"{self._file.name}: the records of batches {self._last + 1} to {index} are missing; what is told of the "
+                "run from its records lacks them"
+            )
+            warnings.warn(message, stacklevel=2)
 
     def sync(self) -> None:
         """Wait until all that was written is on the disk."""
@@ -395,16 +407,17 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _end_of_records(path: Path, is_past: Callable[[int, int], bool]) -> int:
-    """Where records of the past end; a line that was being written when a program was killed is none."""
-    place = 0
+def _end_of_records(path: Path, is_past: Callable[[int, int], bool]) -> tuple[int, int | None]:
+    """Where records of the past end, and which is the last; a line that was being written in a crash is none."""
+    place, last = 0, None
     with path.open("rb") as file:
         for line in file:
             found = _RECORD.match(line)
             if not line.endswith(b"\n") or (found and not is_past(*map(int, found.groups()))):
                 break
+            last = int(found[1]) if found else last
             place += len(line)
-    return place
+    return place, last
 
 
 def _check_empty(path: Path) -> None:

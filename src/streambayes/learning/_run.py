@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "RecordSource", "Run", "Scores", "compare", "run"]
 
 _KEPT = 1000
+_FLAGS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 _DRAWN = "predictive densities by importance sampling"
 
 
@@ -623,7 +624,7 @@ class _Split:
         }
         lengths = {name: len(values) for name, values in columns.items()}
         if self.held_out is not None:
-            held_out = self._column(batch, self.held_out).astype(bool)
+            held_out = _flags(self.held_out, self._column(batch, self.held_out))
             lengths[self.held_out] = len(held_out)
         else:
             num_rows = next(iter(lengths.values()), 0)
@@ -662,6 +663,18 @@ class _Split:
             )
             raise ValueError(message)
         return np.asarray(batch.columns[name])
+
+
+def _flags(name: str, cells: np.ndarray) -> np.ndarray:
+    """A column of true and false, which may be 1 and 0 or text."""
+    if cells.dtype.kind == "b":
+        return cells
+    known = [_FLAGS.get(str(cell).lower()) for cell in cells.tolist()]
+    if None in known:
+        row = known.index(None)
+        message = f"column {name!r}, row {row}: expected true or false, got {cells[row]!r}"
+        raise ValueError(message)
+    return np.array(known, bool)
 
 
 def _say_where(error: Exception, index: int, batch: Any) -> None:
@@ -710,6 +723,8 @@ class _Driver:
             if record is None
             else RecordWriter(record, is_past=self._is_past(state, resumed), facts=facts)
         )
+        if self._writer is not None and resumed is not None:
+            self._writer.warn_unless_last(resumed.num_batches - 1)
         if kept is not None:
             kept.begin(lambda: self._writer.sync() if self._writer is not None else None)
         most = None if record is None else _KEPT
@@ -818,7 +833,7 @@ class _Driver:
             index, batch, info, seconds, notes, before, held_out, mixed, new_columns
         )
         if self._kept is not None:
-            self._kept.learned(after, {"waiting": self._waiting, "sums": self._sums})
+            self._kept.learned(after, {"waiting": self._waiting, "sums": dict(self._sums)})
         return record
 
     def _noted(

@@ -31,7 +31,7 @@ class SchemaPolicy:
     Attributes:
         new_column: A column that the first batch did not have: ``"error"`` or ``"ignore"``.
         lost_column: A column of the model that is no longer there.
-        changed_type: Cells of a column of numbers that are no numbers.
+        changed_type: Cells of a column of numbers that are none, or none that the column can hold.
         unseen_category: Values of a category column that are none of the model's categories.
     """
 
@@ -106,7 +106,7 @@ class SchemaGuard:
         if name not in columns:
             return
         kinds = (
-            (self._policy.changed_type, column.strange_cells, "number"),
+            (self._policy.changed_type, column.strange_cells, "number that fits"),
             (self._policy.unseen_category, column.unseen_cells, "category"),
         )
         for action, find, kind in kinds:
@@ -136,7 +136,7 @@ class SchemaGuard:
             return []
         remarks = []
         for name in names:
-            if name in self.known:
+            if name in self.known or any(name == column.name for column in self._columns):
                 continue
             lacking = batch.absent.get(name)
             row = 0 if lacking is None else int(np.argmin(lacking))

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import numpy as np
 
@@ -169,9 +169,7 @@ class ByPeriod(Cutter):
         if not len(values):
             return
         if (values.dtype.kind in "biuf") == isinstance(self._every, str):
-            Periods(
-                self._every, self._time, is_numeric=isinstance(self._every, str)
-            )  # says why not
+            _refuse_kind(self._time, values, self._every)
         times = seconds(self._time, values)
         starts = self._periods.starts(times)
         latest = np.maximum.accumulate(np.append(self._latest, times))
@@ -224,6 +222,15 @@ class ByPeriod(Cutter):
         }
 
 
+def _refuse_kind(name: str, values: np.ndarray, every: str | float) -> NoReturn:
+    """Numbers are not cut by the calendar, nor moments by numbers."""
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        seconds(name, values)  # says which is missing
+    Periods(every, name, is_numeric=isinstance(every, str))
+    message = f"batches: every={every!r} does not go with column {name!r}"
+    raise ValueError(message)
+
+
 class _Clock:
     """Times of batches, which must not go back."""
 
@@ -245,7 +252,7 @@ class _Clock:
         moments = seconds(self._time, columns[self._time])
         if moments[0] < self._last or (np.diff(moments) < 0).any():
             row = int(np.argmax(np.diff(moments, prepend=self._last) < 0))
-            message = f"batches: column {self._time!r}, row {row}: the time goes back; sort the rows first"
+            message = f"batches: column {self._time!r}, row {row} of the batch: the time goes back; sort the rows first"
             raise ValueError(message)
         self._last = float(moments[-1])
         return self._last

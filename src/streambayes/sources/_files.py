@@ -335,14 +335,20 @@ def _opened(path: Path, form: CsvFormat) -> Iterator[_File]:
                 message = f"batches: {path.name} has two columns called {twice[0]!r}; rename one"
                 raise ValueError(message)
             yield file
-        except (pa.ArrowException, OSError) as error:
-            if (
-                isinstance(error, OSError) and error.errno
-            ):  # of the disk, not of what is in the file
+        except UnicodeDecodeError:
+            message = f"batches: {path.name} cannot be read: it is not text in UTF-8"
+            raise ValueError(message) from None
+        except (pa.ArrowException, OSError, _ShorterError) as error:
+            is_of_the_disk = isinstance(error, OSError) and error.errno
+            if is_of_the_disk:
                 raise
             said = " ".join(str(error).split())
             message = f"batches: {path.name} cannot be read: {said}"
             raise ValueError(message) from None
+
+
+class _ShorterError(Exception):
+    """A file has lost rows that were read."""
 
 
 def _from_row(parts: Any, first_row: int) -> Iterator[Any]:
@@ -351,6 +357,9 @@ def _from_row(parts: Any, first_row: int) -> Iterator[Any]:
         if part.num_rows > first_row:
             yield part.slice(first_row)
         first_row = max(first_row - part.num_rows, 0)
+    if first_row:
+        message = f"it has {first_row} rows less than were read of it before"
+        raise _ShorterError(message)
 
 
 def _column(name: str, array: Any, types: Types, file: _File) -> np.ndarray:

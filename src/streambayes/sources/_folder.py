@@ -67,29 +67,39 @@ class Folder(Source):
         return f"Folder({str(self._folder)!r}, pattern={self._pattern!r})"
 
     def read(self, start: Any, columns: list[str] | None) -> Iterator[Chunk | None]:
-        last, row, told = ("", 0, {})
+        last, row, told, num_files = "", 0, {}, 0
         if start is not None:
             last, row, told = start["file"], int(start["row"]), start["types"]
+            num_files = int(start["number"])
             if not (self._folder / last).exists():
                 message = f"the run stopped in {self._folder / last} after {row} rows; it is gone: put it back"
                 raise FileNotFoundError(message)
         types = Types(self._format.types, told)
         is_begun = start is not None
         seen: set[str] | None = None
+        size = -1
         while True:
             is_over = self._end is not None and (self._folder / self._end).exists()
             names = self._names()
+            before = sorted(name for name in names if name <= last)
             if seen is not None:
-                _warn_of_late(sorted(name for name in names - seen if name <= last))
+                _warn_of_late([name for name in before if name not in seen])
+            elif len(before) > num_files:  # of a run that was stopped meanwhile
+                _warn_of_late([f"{len(before) - num_files} of {before[0]} to {before[-1]}"])
             seen = names
+            if size >= 0:
+                self._warn_of_growth(last, size)
             # the one in which a run stopped may have rows that were not read
             coming = sorted(name for name in names if name > last or (name == last and is_begun))
             ready = self._ready(coming, is_over=is_over)
             for name in ready:
                 first = row if name == last else 0
+                num_files += name != last or not num_files
                 last, is_begun = name, False
                 path = self._folder / name
-                yield from read_file(path, {"file": name}, first, columns, self._format, types)
+                size = path.stat().st_size
+                place = {"file": name, "number": num_files}
+                yield from read_file(path, place, first, columns, self._format, types)
             if ready:
                 continue
             if is_over and not coming:
@@ -106,6 +116,7 @@ class Folder(Source):
             and not path.name.startswith(".")
             and path.name != self._end
             and is_readable(path)
+            and path.is_file()
         }
 
     def _ready(self, names: list[str], *, is_over: bool) -> list[str]:
@@ -113,10 +124,16 @@ class Folder(Source):
         ready = []
         for name in names:
             age = time.time() - (self._folder / name).stat().st_mtime
-            if age < self._settle and not is_over:
+            if 0 <= age < self._settle and not is_over:
                 break
             ready.append(name)
         return ready
+
+    def _warn_of_growth(self, name: str, size: int) -> None:
+        path = self._folder / name
+        if path.exists() and path.stat().st_size != size:
+            message = f"{path} has changed after it was read; what was added is left out"
+            warnings.warn(message, stacklevel=3)
 
     def _wait(self) -> Iterator[None]:
         until = time.monotonic() + self._poll

@@ -11,6 +11,7 @@ __all__ = ["KafkaTopic"]
 
 _COUNT = 500  # messages to a call
 _WAIT = 1.0  # seconds for which a call waits for messages
+_OURS = {"enable.auto.commit": False, "enable.partition.eof": True}
 
 
 @final
@@ -60,17 +61,24 @@ class KafkaTopic(Source):
         self._start = start
         self._follow = follow
         self._types = check_types(types)
+        more = dict(settings or {})
+        ours = {"bootstrap.servers", "group.id", "auto.offset.reset", *_OURS} & more.keys()
+        if ours:
+            message = (
+                f"KafkaTopic: {min(ours)!r} is not a setting of yours; servers, group and start are"
+            )
+            raise ValueError(message)
         self._settings = {
             "queued.max.messages.kbytes": 16384,  # a slow learner slows the reading
             "log_level": 2,
-            **(settings or {}),
+            **more,
             "bootstrap.servers": servers,
             "group.id": group,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
             "auto.offset.reset": "error",
+            **_OURS,
         }
         self._consumer: Any = None
+        self._new_consumer().close()  # says what is wrong with its settings
 
     def __repr__(self) -> str:
         return f"KafkaTopic({self._topic!r}, group={self._settings['group.id']!r})"
@@ -79,6 +87,9 @@ class KafkaTopic(Source):
         types = Types(self._types, None if start is None else start["types"])
         self._consumer = self._new_consumer()
         try:
+            if start is not None and start["topic"] != self._topic:
+                message = f"KafkaTopic: the run stopped in topic {start['topic']!r}, this is {self._topic!r}"
+                raise ValueError(message)
             at = self._assigned({} if start is None else start["partitions"])
             to_end = set(at)
             while self._follow or to_end:
@@ -107,7 +118,7 @@ class KafkaTopic(Source):
             offsets = [offset for *_, offset in rows[first : first + len(some)]]
             name = f"topic {self._topic!r}, partition {partition}, offset {offsets[0]}"
             arrays = columns_of([row for _, row in some], columns, types, name)
-            places = _Places(dict(at), partition, offsets, dict(types.told))
+            places = _Places(self._topic, dict(at), partition, offsets, dict(types.told))
             yield Chunk(arrays, places, name)
             at[partition] = offsets[-1] + 1
             first += len(some)
@@ -189,8 +200,14 @@ class _Places:
     """Offsets of the rows of a chunk."""
 
     def __init__(
-        self, at: dict[int, int], partition: int, offsets: list[int], told: dict[str, str]
+        self,
+        topic: str,
+        at: dict[int, int],
+        partition: int,
+        offsets: list[int],
+        told: dict[str, str],
     ) -> None:
+        self._topic = topic
         self._at = at
         self._partition = partition
         self._next = [at[partition], *(offset + 1 for offset in offsets)]
@@ -198,7 +215,8 @@ class _Places:
 
     def __call__(self, taken: int) -> dict[str, Any]:
         at = {**self._at, self._partition: self._next[taken]}
-        return {"partitions": {str(p): place for p, place in at.items()}, "types": self._told}
+        places = {str(number): place for number, place in at.items()}
+        return {"topic": self._topic, "partitions": places, "types": self._told}
 
 
 def _said(error: Any) -> str:

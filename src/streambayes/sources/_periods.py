@@ -8,7 +8,7 @@ import numpy as np
 
 __all__ = ["Periods", "duration"]
 
-_PERIOD = re.compile(r"(\d*)(s|m|h|d|w|mo|q|y)")
+_PERIOD = re.compile(r"([0-9]{0,6})(s|m|h|d|w|mo|q|y)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MONTHS = {"mo": 1, "q": 3, "y": 12}
 _MONDAY = 4 * 86400  # 1 January 1970 was a Thursday; weeks start on Monday, four days later
@@ -27,7 +27,8 @@ class Periods:
     def __init__(self, every: str | float, name: str, *, is_numeric: bool) -> None:
         self._every = every
         if is_numeric:
-            if isinstance(every, str) or not 0 < every < float("inf"):
+            is_number = isinstance(every, int | float) and not isinstance(every, bool)
+            if not is_number or not 0 < every < float("inf"):  # type: ignore[operator]
                 message = f"batches: column {name!r} is numeric, so every must be a positive number, got {every!r}"
                 raise ValueError(message)
             return
@@ -71,7 +72,7 @@ def duration(value: str | float, argument: str) -> float:
         match = _PERIOD.fullmatch(value)
         if match is not None and match[2] in _SECONDS:
             return float(int(match[1] or 1) * _SECONDS[match[2]])
-    elif not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+    elif isinstance(value, int | float) and value is not True and 0 <= value < math.inf:
         return float(value)
     message = f"batches: {argument} must be a length of time such as '10m', '1h' or a number, got {value!r}"
     raise ValueError(message)

@@ -1,5 +1,6 @@
-"""RedisStream: the rows of a Redis Stream, read by a consumer group."""
+"""RedisStream: the rows of a Redis Stream."""
 
+import re
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -13,16 +14,15 @@ __all__ = ["RedisStream"]
 
 _COUNT = 500  # entries to a call
 _WAIT = 1000  # milliseconds for which a call waits for entries
-_CONSUMER = "streambayes"
+_START = re.compile(r"[0-9]+(-[0-9]+)?|\$")
 
 
 @final
 class RedisStream(Source):
     """The entries of a Redis Stream, each a row; it waits for more.
 
-    Entries are read by a consumer group, which is made if it is not there, and are acknowledged when the state that
-    has learned them is saved. Where to go on from is decided by that state alone: entries that were delivered to a
-    program that died are delivered again. So a group has one consumer.
+    Where to go on from is decided by the saved state alone. A consumer group, which is made if it is not there, is set to
+    the last entry whose rows are saved, for those who watch it or trim the stream; reading does not depend on it.
 
     Args:
         stream: The stream's key.
@@ -52,6 +52,9 @@ class RedisStream(Source):
         except ImportError:
             message = "RedisStream needs the extra: pip install 'streambayes[redis]'"
             raise ImportError(message) from None
+        if not _START.fullmatch(start):
+            message = f"RedisStream: start must be '0', '$' or an entry such as '1526919030474-0', got {start!r}"
+            raise ValueError(message)
         if not 0 <= patience < float("inf"):
             message = (
                 f"RedisStream: patience must be a number of seconds of at least 0, got {patience!r}"
@@ -79,18 +82,17 @@ class RedisStream(Source):
     def read(self, start: Any, columns: list[str] | None) -> Iterator[Chunk | None]:
         types = Types(self._types, None if start is None else start["types"])
         last, number = "", None
-        is_set = False
+        if start is not None:
+            last, number = self._place(start)
         while True:
             try:
                 if not last:
-                    last, number = self._begin() if start is None else self._checked(start)
-                if not is_set:
-                    self._set_group(last)
-                    is_set = True
-                found = self._entries()
+                    last, number = self._begin()
+                self._check_kept(last, number)
+                found = self._entries(last)
+                if not found:
+                    self._check_kept(last, number)
             except self._gone() as error:
-                # entries may have been delivered into the void: ask again from the last that has come
-                is_set = False
                 yield from self._wait_for_server(error)
                 continue
             rows = [(None, self._row(entry, fields)) for entry, fields in found]
@@ -100,7 +102,8 @@ class RedisStream(Source):
                 here = names[first : first + len(some)]
                 name = f"stream {self._stream!r}, entry {here[0]}"
                 arrays = columns_of([row for _, row in some], columns, types, name)
-                yield Chunk(arrays, _Places([last, *here], number, dict(types.told)), name)
+                places = _Places(self._stream, [last, *here], number, dict(types.told))
+                yield Chunk(arrays, places, name)
                 first, last = first + len(some), here[-1]
                 number = None if number is None else number + len(some)
             if not found:
@@ -109,28 +112,25 @@ class RedisStream(Source):
                 yield None
 
     def commit(self, offset: Any) -> None:
+        import redis
+
         if offset is None:
             return
+        entry, number = str(offset["entry"]), offset["number"]
+        failures: tuple[type[Exception], ...] = (*self._gone(), redis.ResponseError)
         try:
-            self._acknowledge(str(offset["entry"]))
-        except self._gone():
-            return  # they are, with the next ones
+            try:
+                self._call("xgroup_create", self._group, id=entry, mkstream=True)
+            except redis.ResponseError as error:
+                if "BUSYGROUP" not in str(error):
+                    raise
+            self._call("xgroup_setid", self._group, id=entry, entries_read=number)
+        except failures:
+            return  # it is, with the next ones
 
-    def _acknowledge(self, until: str) -> None:
-        while True:
-            pending = self._call("xpending_range", self._group, "-", until, _COUNT)
-            entries = [each["message_id"] for each in pending]
-            if not entries:
-                return
-            self._call("xack", self._group, *entries)
-
-    def _entries(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        found = self._server.xreadgroup(
-            self._group,
-            _CONSUMER,
-            {self._stream: ">"},
-            count=_COUNT,
-            block=_WAIT if self._follow else None,
+    def _entries(self, last: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        found = self._server.xread(
+            {self._stream: last}, count=_COUNT, block=_WAIT if self._follow else None
         )
         entries = found.values() if isinstance(found, dict) else [pair[1] for pair in found or []]
         return [entry for part in entries for entry in _flat(part)]
@@ -149,54 +149,52 @@ class RedisStream(Source):
             message = f"{where}: a field is not text in UTF-8"
             raise ValueError(message) from None
 
-    def _set_group(self, last: str) -> None:
-        """Let the group go on after an entry."""
-        import redis
-
-        try:
-            self._call("xgroup_create", self._group, id=last, mkstream=True)
-        except redis.ResponseError as error:
-            if "BUSYGROUP" not in str(error):
-                raise
-            self._call("xgroup_setid", self._group, id=last)
-
     def _begin(self) -> tuple[str, int | None]:
         """The entry after which to begin, and how many entries have come before, if the server knows."""
-        import redis
-
-        try:
-            info = self._call("xinfo_stream")
-        except redis.ResponseError:  # there is none yet
+        info = self._info()
+        if info is None:  # there is none yet
             return ("0" if self._start == "$" else self._start), 0
         added = info.get("entries-added")  # of Redis 7 and later
         if self._start == "$":
             return info["last-generated-id"].decode(), added
-        return self._start, added - info["length"] if self._start == "0" and added else None
+        is_first = self._start == "0" and added is not None
+        return self._start, added - info["length"] if is_first else None
 
-    def _checked(self, offset: Any) -> tuple[str, int | None]:
-        """The entry after which to go on; ``ValueError`` if later ones were removed before they were read."""
-        import redis
+    def _place(self, offset: Any) -> tuple[str, int | None]:
+        """The entry after which to go on."""
+        if offset["stream"] != self._stream:
+            message = f"RedisStream: the run stopped in stream {offset['stream']!r}, this is {self._stream!r}"
+            raise ValueError(message)
+        return str(offset["entry"]), offset["number"]
 
-        last, number = str(offset["entry"]), offset["number"]
-        try:
-            info = self._call("xinfo_stream")
-        except redis.ResponseError:
-            info = None
+    def _check_kept(self, last: str, number: int | None) -> None:
+        """Raise ``ValueError`` if entries were removed before they were read."""
+        info = self._info()
+        if info is None and not number:
+            return  # it may still come
         if info is None or _order(info["last-generated-id"].decode()) < _order(last):
-            message = (
-                f"RedisStream: the run stopped at entry {last} of {self._stream!r}, which is gone"
-            )
+            message = f"RedisStream: entry {last} of {self._stream!r}, the last that was read, is gone with the stream"
             raise ValueError(message)
         # entries that were deleted one by one would be counted too
         are_trimmed = info.get("max-deleted-entry-id") == b"0-0"
         removed = info.get("entries-added", 0) - info["length"]
         if are_trimmed and number is not None and removed > number:
             message = (
-                f"RedisStream: {removed - number} entries of {self._stream!r} after {last}, where the run stopped, "
-                "were removed before they were read: their rows are lost"
+                f"RedisStream: {removed - number} entries of {self._stream!r} were removed before they were read: "
+                "their rows are lost"
             )
             raise ValueError(message)
-        return last, number
+
+    def _info(self) -> Any:
+        """What the server says of the stream; ``None`` if there is none."""
+        import redis
+
+        try:
+            return self._call("xinfo_stream")
+        except redis.ResponseError as error:
+            if "no such key" not in str(error):
+                raise
+            return None
 
     def _call(self, command: str, *args: Any, **options: Any) -> Any:
         import redis
@@ -208,6 +206,9 @@ class RedisStream(Source):
                 message = f"RedisStream: {self._stream!r} is no stream on the server"
                 raise ValueError(message) from None
             raise
+        except redis.AuthenticationError as error:
+            message = f"RedisStream: the server refuses who asks: {error}"
+            raise ValueError(message) from None
 
     def _wait_for_server(self, error: Exception) -> Iterator[None]:
         """Until it is there; then the reader goes on from the last entry that has come."""
@@ -237,14 +238,18 @@ class RedisStream(Source):
 class _Places:
     """Offsets of the rows of a chunk."""
 
-    def __init__(self, entries: list[str], number: int | None, told: dict[str, str]) -> None:
+    def __init__(
+        self, stream: str, entries: list[str], number: int | None, told: dict[str, str]
+    ) -> None:
+        self._stream = stream
         self._entries = entries
         self._number = number
         self._told = told
 
     def __call__(self, taken: int) -> dict[str, Any]:
         number = None if self._number is None else self._number + taken
-        return {"entry": self._entries[taken], "number": number, "types": self._told}
+        place = {"stream": self._stream, "entry": self._entries[taken], "number": number}
+        return {**place, "types": self._told}
 
 
 def _order(entry: str) -> tuple[int, int]:

@@ -35,10 +35,9 @@ class Types:
             return np.array(known, dtype=object)
         if kind is None:
             return np.full(len(known), np.nan)
-        try:
-            return np.array([np.nan if cell is None else float(cell) for cell in known])
-        except ValueError:
-            return np.array([_number_or_text(cell) for cell in known], dtype=object)
+        found = [_number_or_text(cell) for cell in known]
+        is_number = all(isinstance(cell, float) for cell in found)
+        return np.array(found, dtype=np.float64 if is_number else object)
 
     def kind(self, name: str, cells: Iterable[str | None]) -> str | None:
         """Of a column, told by these cells if it was not known; ``None`` if all of them are missing."""
@@ -65,6 +64,7 @@ def _number_or_text(cell: str | None) -> Any:
     if cell is None:
         return np.nan
     try:
-        return float(cell)
+        # Python also reads 1_000, and digits of other scripts
+        return float(cell) if cell.isascii() and "_" not in cell else cell
     except ValueError:
         return cell
