@@ -438,7 +438,7 @@ class TestBadInput:
             (
                 {"x": ["a", "b"], "y": [1.0, 2.0]},
                 ValueError,
-                "column 'x' must hold numbers, got dtype",
+                "column 'x', row 0: expected a finite number, got 'a'",
             ),
             (
                 {"x": [None, -np.inf], "y": [1.0, 2.0]},

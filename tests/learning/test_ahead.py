@@ -144,7 +144,7 @@ def test_a_batch_that_fails_is_named_and_earlier_records_stay(tmp_path):
     assert caught.value.outcome == expected.value.outcome
     records = list(sb.read_records(tmp_path))
     assert 10 < len(records) < 40
-    assert caught.value.__notes__ == [f"in batch {len(records)} ('{len(records)}') of the stream"]
+    assert caught.value.__notes__ == [f"in batch {len(records)} of the stream"]
     _, infos = stepped(learner, batches[:5])  # later bounds hang on the last digits
     bounds = [record.bound for record in records[:5]]
     assert bounds == pytest.approx([info.bound for info in infos], rel=1e-9)

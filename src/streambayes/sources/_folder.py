@@ -94,7 +94,7 @@ class Folder(Source):
             ready = self._ready(coming, is_over=is_over)
             for name in ready:
                 first = row if name == last else 0
-                num_files += name != last or not num_files
+                num_files += name != last
                 last, is_begun = name, False
                 path = self._folder / name
                 size = path.stat().st_size
