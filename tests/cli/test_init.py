@@ -79,7 +79,7 @@ def test_columns_of_few_values_alone_make_a_network(tmp_path):
     (tmp_path / "rows.csv").write_text("a,b\n" + "u,x\nv,y\n" * 5)
     found = made("rows.csv")
     assert [each["name"] for each in found["model"]["variables"]] == ["a", "b"]
-    assert found["batches"] == {"rows": 1000}
+    assert found["batches"] == {"rows": 10}
     result = asked("init", "rows.csv", "-o", "other.toml", "--model", "Gaussian")
     assert result.exit_code == 2
     assert "--model Gaussian needs columns of numbers, and there are none" in result.output
@@ -117,7 +117,7 @@ def test_times_that_are_late_or_out_of_order(tmp_path):
         lines = [f"{moment},{number}" for number, moment in enumerate(times)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["date,x", *lines]) + "\n")
     assert made("late.csv")["batches"] == {"every": "15m", "time": "date", "lateness": "1800s"}
-    assert made("wild.csv", "-o", "wild.toml", name="wild.toml")["batches"] == {"rows": 1000}
+    assert made("wild.csv", "-o", "wild.toml", name="wild.toml")["batches"] == {"rows": 10}
 
 
 @pytest.mark.parametrize(
@@ -178,3 +178,11 @@ def test_of_very_many_columns_the_first_are_taken(tmp_path):
     text = output.read_text()
     assert '"x49"]' in text
     assert "50 columns are enough to begin with" in text
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "rows"), [(5, 10), (2_000, 100), (9_000, 200), (30_000, 1000)]
+)
+def test_about_twenty_batches(tmp_path, num_rows, rows):
+    (tmp_path / "rows.csv").write_text("x\n" + "1\n2\n" * (num_rows // 2) + "3\n" * (num_rows % 2))
+    assert made("rows.csv")["batches"] == {"rows": rows}

@@ -337,7 +337,7 @@ def _left_out(look: _Look, model: Model) -> list[str]:
 def _batches(look: _Look) -> list[str]:
     by = '# by = "site"             # or: a batch ends where the value of a column changes'
     rows = [
-        "rows = 1000",
+        f"rows = {_rows_to_a_batch(look.num_rows / look.share)}",
         '# every = "1d"            # instead: a batch for each period of the column time',
         by,
         '# time = "time"           # the column of times; they must not go back',
@@ -361,6 +361,11 @@ def _batches(look: _Look) -> list[str]:
         seen = f'lateness = "{math.ceil(late)}s"'
         return [*lines, f"{seen:<25} # how long to wait: rows were up to so late"]
     return [*lines, late_example]
+
+
+def _rows_to_a_batch(total: float) -> int:
+    """About twenty batches of so many rows; at least 10 and at most 1,000 to each, a round number."""
+    return max(size for size in (10, 20, 50, 100, 200, 500, 1000) if size <= max(total / 20, 10))
 
 
 def _list(texts: list[str]) -> str:
