@@ -137,6 +137,12 @@ def test_messages_without_a_row(topic, kafka):
         ValueError, match=r"partition 0, offset 3: expected a JSON object .* b'no json'"
     ):
         list(sb.batches(source(), rows=9))
+    send([{"x": 3}])
+    lenient = sb.batches(source(malformed="ignore"), rows=1)
+    with pytest.warns(UserWarning, match=r"left out: topic .*, offset 3: expected a JSON object"):
+        batches = list(lenient)
+    assert numbers(batches) == [[1], [2], [3]]
+    assert [b.offset["source"]["partitions"]["0"] for b in batches] == [1, 3, 5]
 
 
 def test_what_is_refused(topic):

@@ -124,6 +124,18 @@ def test_rows_as_json(redis_server, client):
         list(sb.batches(source(redis_server, field="data"), rows=9))
     with pytest.raises(ValueError, match=r"stream 'rows', entry .*: there is no field 'row'"):
         list(sb.batches(source(redis_server, field="row"), rows=9))
+    for row in ({"x": 3}, {"x": 4}):
+        client.xadd("rows", {"data": json.dumps(row)})
+    lenient = sb.batches(source(redis_server, field="data", malformed="ignore"), rows=2)
+    with pytest.warns(
+        UserWarning, match="left out: stream 'rows', entry .*: expected a JSON object"
+    ):
+        batches = list(lenient)
+    assert repr(numbers(batches)[1:]) == "[[nan, 3.0], [4.0]]"
+    assert [batch.offset["source"]["number"] for batch in batches] == [2, 5, 6]
+    assert numbers(lenient.after(batches[1].offset)) == [[4.0]]
+    with pytest.raises(ValueError, match="malformed must be 'error' or 'ignore', got 'skip'"):
+        source(redis_server, malformed="skip")
 
 
 def test_a_server_that_dies_and_comes_back_loses_nothing(redis_server, client):

@@ -3,7 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, final
 
-from streambayes.sources._rows import columns_of, object_of, same_fields
+from streambayes.sources._rows import (
+    check_malformed,
+    columns_of,
+    object_of,
+    rows_or_warnings,
+    same_fields,
+)
 from streambayes.sources._source import Chunk, Source
 from streambayes.sources._text import Types, check_types
 
@@ -29,6 +35,7 @@ class KafkaTopic(Source):
         start: ``"earliest"`` for all messages that are there, ``"latest"`` for those to come.
         follow: Whether to wait for more; or else the stream ends with the last messages that are there.
         types: Columns of text that are ``"number"`` or ``"text"``. Of others the first cell tells.
+        malformed: ``"ignore"`` leaves out messages that cannot be read, each with a warning.
         settings: More settings of the client, such as ``{"security.protocol": "SSL"}``.
         patience: Seconds in which brokers must answer at the start; later on the client waits for them.
     """
@@ -42,6 +49,7 @@ class KafkaTopic(Source):
         start: str = "earliest",
         follow: bool = True,
         types: Mapping[str, str] | None = None,
+        malformed: str = "error",
         settings: Mapping[str, Any] | None = None,
         patience: float = 60.0,
     ) -> None:
@@ -61,6 +69,7 @@ class KafkaTopic(Source):
         self._start = start
         self._follow = follow
         self._types = check_types(types)
+        self._ignore = check_malformed(malformed)
         more = dict(settings or {})
         ours = {"bootstrap.servers", "group.id", "auto.offset.reset", *_OURS} & more.keys()
         if ours:
@@ -93,15 +102,15 @@ class KafkaTopic(Source):
             at = self._assigned({} if start is None else start["partitions"])
             to_end = set(at)
             while self._follow or to_end:
-                rows = []
+                messages = []
                 for message in self._consumer.consume(_COUNT, timeout=_WAIT):
                     ended = self._checked(message)
                     if ended is not None:
                         to_end.discard(ended)
                     elif message.value() is not None:
-                        where = f"topic {self._topic!r}, partition {message.partition()}, offset {message.offset()}"
-                        row = object_of(message.value(), where)
-                        rows.append((message.partition(), row, message.offset()))
+                        messages.append(message)
+                found = rows_or_warnings(messages, self._row, ignore=self._ignore)
+                rows = [(one.partition(), row, one.offset()) for one, row in found]
                 yield from self._chunks(rows, at, columns, types)
                 if not rows:
                     yield None
@@ -122,6 +131,10 @@ class KafkaTopic(Source):
             yield Chunk(arrays, places, name)
             at[partition] = offsets[-1] + 1
             first += len(some)
+
+    def _row(self, message: Any) -> dict[str, Any]:
+        where = f"topic {self._topic!r}, partition {message.partition()}, offset {message.offset()}"
+        return object_of(message.value(), where)
 
     def commit(self, offset: Any) -> None:
         from confluent_kafka import KafkaException, TopicPartition

@@ -6,7 +6,13 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, final
 
-from streambayes.sources._rows import columns_of, object_of, same_fields
+from streambayes.sources._rows import (
+    check_malformed,
+    columns_of,
+    object_of,
+    rows_or_warnings,
+    same_fields,
+)
 from streambayes.sources._source import Chunk, Source
 from streambayes.sources._text import Types, check_types
 
@@ -32,6 +38,7 @@ class RedisStream(Source):
         field: An entry's field that holds the row as a JSON object. Without it the entry's fields are the columns.
         follow: Whether to wait for more; or else the stream ends with the last entry that is there.
         types: Columns that are ``"number"`` or ``"text"``. Of others the first cell tells.
+        malformed: ``"ignore"`` leaves out entries that cannot be read, each with a warning.
         patience: Seconds for which to wait for a server that is gone.
     """
 
@@ -45,6 +52,7 @@ class RedisStream(Source):
         field: str | None = None,
         follow: bool = True,
         types: Mapping[str, str] | None = None,
+        malformed: str = "error",
         patience: float = 60.0,
     ) -> None:
         try:
@@ -74,6 +82,7 @@ class RedisStream(Source):
         self._field = field
         self._follow = follow
         self._types = check_types(types)
+        self._ignore = check_malformed(malformed)
         self._patience = patience
 
     def __repr__(self) -> str:
@@ -95,18 +104,26 @@ class RedisStream(Source):
             except self._gone() as error:
                 yield from self._wait_for_server(error)
                 continue
-            rows = [(None, self._row(entry, fields)) for entry, fields in found]
-            names = [entry.decode() for entry, _ in found]
-            first = 0
-            for some in same_fields(rows):
-                here = names[first : first + len(some)]
-                name = f"stream {self._stream!r}, entry {here[0]}"
+            # entries that have no row are passed over together with the one that follows
+            numbered = enumerate((entry.decode(), fields) for entry, fields in found)
+            rows = list(
+                rows_or_warnings(numbered, lambda each: self._row(*each[1]), ignore=self._ignore)
+            )
+            before = number
+            for some in same_fields([(None, row) for _, row in rows]):
+                here, rows = rows[: len(some)], rows[len(some) :]
+                name = f"stream {self._stream!r}, entry {here[0][0][1][0]}"
                 arrays = columns_of([row for _, row in some], columns, types, name)
-                places = _Places(self._stream, [last, *here], number, dict(types.told))
+                entries = [entry for (_, (entry, _)), _ in here]
+                counts = [count + 1 for (count, _), _ in here]
+                numbers = [number, *(None if before is None else before + c for c in counts)]
+                places = _Places(self._stream, [last, *entries], numbers, dict(types.told))
                 yield Chunk(arrays, places, name)
-                first, last = first + len(some), here[-1]
-                number = None if number is None else number + len(some)
-            if not found:
+                last, number = entries[-1], numbers[-1]
+            if found:
+                last = found[-1][0].decode()
+                number = None if before is None else before + len(found)
+            else:
                 if not self._follow:
                     return
                 yield None
@@ -135,8 +152,8 @@ class RedisStream(Source):
         entries = found.values() if isinstance(found, dict) else [pair[1] for pair in found or []]
         return [entry for part in entries for entry in _flat(part)]
 
-    def _row(self, entry: bytes, fields: dict[bytes, bytes]) -> dict[str, Any]:
-        where = f"stream {self._stream!r}, entry {entry.decode()}"
+    def _row(self, entry: str, fields: dict[bytes, bytes]) -> dict[str, Any]:
+        where = f"stream {self._stream!r}, entry {entry}"
         if self._field is not None:
             text = fields.get(self._field.encode())
             if text is None:
@@ -239,17 +256,20 @@ class _Places:
     """Offsets of the rows of a chunk."""
 
     def __init__(
-        self, stream: str, entries: list[str], number: int | None, told: dict[str, str]
+        self, stream: str, entries: list[str], numbers: list[int | None], told: dict[str, str]
     ) -> None:
         self._stream = stream
         self._entries = entries
-        self._number = number
+        self._numbers = numbers
         self._told = told
 
     def __call__(self, taken: int) -> dict[str, Any]:
-        number = None if self._number is None else self._number + taken
-        place = {"stream": self._stream, "entry": self._entries[taken], "number": number}
-        return {**place, "types": self._told}
+        return {
+            "stream": self._stream,
+            "entry": self._entries[taken],
+            "number": self._numbers[taken],
+            "types": self._told,
+        }
 
 
 def _order(entry: str) -> tuple[int, int]:

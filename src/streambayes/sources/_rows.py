@@ -2,14 +2,38 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from streambayes.sources._text import Types
 
-__all__ = ["columns_of", "object_of", "same_fields"]
+__all__ = ["check_malformed", "columns_of", "object_of", "rows_or_warnings", "same_fields"]
+
+
+def check_malformed(malformed: str) -> bool:
+    """Whether rows that cannot be read are left out, as the user says."""
+    if malformed not in ("error", "ignore"):
+        message = f"malformed must be 'error' or 'ignore', got {malformed!r}"
+        raise ValueError(message)
+    return malformed == "ignore"
+
+
+def rows_or_warnings(
+    found: Iterable[Any], read: Callable[[Any], dict[str, Any]], *, ignore: bool
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """What was found, with its row; what has none that can be read is left out with a warning, or is an error."""
+    for each in found:
+        try:
+            row = read(each)
+        except ValueError as error:
+            if not ignore:
+                raise
+            warnings.warn(f"left out: {error}", stacklevel=2)
+        else:
+            yield each, row
 
 
 def same_fields(
