@@ -14,9 +14,9 @@ def leave(number: int, _: object) -> None:
 
 def main() -> None:
     """Run the command with the arguments it was given."""
-    before = signal.signal(
-        signal.SIGINT, leave
-    )  # libraries would swallow it while they are imported
+    before = signal.getsignal(signal.SIGINT)
+    if before != signal.SIG_IGN:  # libraries would swallow it while they are imported
+        signal.signal(signal.SIGINT, leave)
     try:
         from streambayes.cli._app import app
     except ModuleNotFoundError as error:

@@ -184,9 +184,12 @@ def _handling(handle: Callable[[int, Any], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {name: signal.signal(getattr(signal, name), handle) for name in SIGNALS}
+    numbers = [getattr(signal, name) for name in SIGNALS]
+    # what is ignored stays so, such as Ctrl-C by a command in the background of a script
+    heeded = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in heeded}
     try:
         yield
     finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
