@@ -102,6 +102,9 @@ def test_files_that_do_not_fit_together(folder):
     assert caught.value.__notes__ == ["in batch 6 of the stream"]
     with pytest.raises(ValueError, match="column 'y', row 8: the column is lost"):
         learner.step(learner.init(files), files)
+    for options in ({"prequential": False}, {"prequential": False, "test_fraction": 0.2}):
+        with pytest.raises(ValueError, match="column 'y', row 8: the column is lost"):
+            sb.run(learner, files, progress=False, **options)
     schema = sb.SchemaPolicy(lost_column="missing")
     run = sb.run(learner, files, schema=schema, progress=False)
     assert run.records[-1].remarks == (

@@ -22,6 +22,7 @@ __all__ = [
     "StreamBatch",
     "aligned_zeros",
     "bucket_size",
+    "check_absent",
     "column_names",
     "kind_of",
     "lacking_columns",
@@ -143,6 +144,18 @@ def column_names(data: Any) -> list[str]:
     return list(nw.from_native(data, eager_only=True).columns)
 
 
+def check_absent(batch: StreamBatch, names: Sequence[str]) -> None:
+    """Raise ``ValueError`` if rows came without one of the columns."""
+    for name in names if batch.absent else ():
+        if name in batch.absent:
+            row = int(np.argmax(batch.absent[name]))
+            message = (
+                f"column {name!r}, row {row}: the column is lost; SchemaPolicy(lost_column='missing') takes its "
+                "cells as missing"
+            )
+            raise ValueError(message)
+
+
 def read_rows(
     model: AbstractModel[Any, Any],
     wanted: tuple[Column, ...],
@@ -163,14 +176,8 @@ def read_rows(
             "values are missing)"
         )
         raise ValueError(message)
-    for name in names if isinstance(data, StreamBatch) else ():
-        if name in data.absent:
-            row = int(np.argmax(data.absent[name]))
-            message = (
-                f"column {name!r}, row {row}: the column is lost; SchemaPolicy(lost_column='missing') takes its "
-                "cells as missing"
-            )
-            raise ValueError(message)
+    if isinstance(data, StreamBatch):
+        check_absent(data, names)
     if unknown is not None and any(column.name == unknown for column in wanted):
         length = len(next(iter(columns.values()))) if columns else 0
         columns[unknown] = np.full(length, np.nan)

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from streambayes._core.column import Column
-from streambayes.learning._intake import StreamBatch
+from streambayes.learning._intake import StreamBatch, check_absent
 
 __all__ = ["SchemaGuard", "SchemaPolicy"]
 
@@ -64,6 +64,8 @@ class SchemaGuard:
         self, policy: SchemaPolicy, columns: Sequence[Column], known: Iterable[str] | None = None
     ) -> None:
         self._policy = policy
+        # then nothing is done to a batch; the learner refuses what it cannot read
+        self._is_strict = policy == SchemaPolicy(new_column=policy.new_column)
         self._columns = columns
         self.known = None if known is None else list(known)
 
@@ -75,6 +77,10 @@ class SchemaGuard:
             names: All columns that it came with.
         """
         remarks = self._new(batch, names)
+        if self._policy.lost_column == ERROR:
+            check_absent(batch, [column.name for column in self._columns])
+        if self._is_strict and not remarks:
+            return batch
         columns, absent = dict(batch.columns), dict(batch.absent)
         num_rows = max((len(values) for values in columns.values()), default=0)
         left_out = np.zeros(num_rows, bool)

@@ -1,5 +1,6 @@
 """Files: the rows of CSV, Parquet and Arrow files of any size, chunk by chunk."""
 
+import abc
 import collections
 import contextlib
 import glob
@@ -187,7 +188,7 @@ def is_readable(path: Path) -> bool:
     return path.name.lower().endswith(_PARQUET + _ARROW + _CSV)
 
 
-class _File:
+class _File(abc.ABC):
     """An open file: its columns' names, how many rows it has if it says so, and its parts."""
 
     is_text = False
@@ -201,12 +202,12 @@ class _File:
         """How many rows there are, if the file says so."""
         return None
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # most need not be closed
         """By default there is nothing to close."""
 
+    @abc.abstractmethod
     def parts(self, columns: list[str], first_row: int) -> Iterator[Any]:
         """Record batches of the columns, from a row on."""
-        raise NotImplementedError
 
 
 @final

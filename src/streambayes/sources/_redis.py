@@ -4,7 +4,7 @@ import re
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from streambayes.sources._rows import (
     check_malformed,
@@ -105,24 +105,20 @@ class RedisStream(Source):
                 yield from self._wait_for_server(error)
                 continue
             # entries that have no row are passed over together with the one that follows
-            numbered = enumerate((entry.decode(), fields) for entry, fields in found)
-            rows = list(
-                rows_or_warnings(numbered, lambda each: self._row(*each[1]), ignore=self._ignore)
-            )
-            before = number
+            entries = [
+                _Entry(name.decode(), None if number is None else number + place, fields)
+                for place, (name, fields) in enumerate(found, start=1)
+            ]
+            rows = list(rows_or_warnings(entries, self._row, ignore=self._ignore))
             for some in same_fields([(None, row) for _, row in rows]):
-                here, rows = rows[: len(some)], rows[len(some) :]
-                name = f"stream {self._stream!r}, entry {here[0][0][1][0]}"
+                here, rows = [entry for entry, _ in rows[: len(some)]], rows[len(some) :]
+                name = f"stream {self._stream!r}, entry {here[0].name}"
                 arrays = columns_of([row for _, row in some], columns, types, name)
-                entries = [entry for (_, (entry, _)), _ in here]
-                counts = [count + 1 for (count, _), _ in here]
-                numbers = [number, *(None if before is None else before + c for c in counts)]
-                places = _Places(self._stream, [last, *entries], numbers, dict(types.told))
-                yield Chunk(arrays, places, name)
-                last, number = entries[-1], numbers[-1]
-            if found:
-                last = found[-1][0].decode()
-                number = None if before is None else before + len(found)
+                passed = [(last, number), *((entry.name, entry.number) for entry in here)]
+                yield Chunk(arrays, _Places(self._stream, passed, dict(types.told)), name)
+                last, number = passed[-1]
+            if entries:
+                last, number, _ = entries[-1]
             else:
                 if not self._follow:
                     return
@@ -152,8 +148,8 @@ class RedisStream(Source):
         entries = found.values() if isinstance(found, dict) else [pair[1] for pair in found or []]
         return [entry for part in entries for entry in _flat(part)]
 
-    def _row(self, entry: str, fields: dict[bytes, bytes]) -> dict[str, Any]:
-        where = f"stream {self._stream!r}, entry {entry}"
+    def _row(self, entry: "_Entry") -> dict[str, Any]:
+        where, fields = f"stream {self._stream!r}, entry {entry.name}", entry.fields
         if self._field is not None:
             text = fields.get(self._field.encode())
             if text is None:
@@ -252,22 +248,30 @@ class RedisStream(Source):
         return (redis.ConnectionError, redis.TimeoutError)
 
 
+class _Entry(NamedTuple):
+    """An entry, and how many there have been with it, if that is known."""
+
+    name: str
+    number: int | None
+    fields: dict[bytes, bytes]
+
+
 class _Places:
-    """Offsets of the rows of a chunk."""
+    """Offsets of the rows of a chunk: entries that were passed, with their numbers."""
 
     def __init__(
-        self, stream: str, entries: list[str], numbers: list[int | None], told: dict[str, str]
+        self, stream: str, passed: list[tuple[str, int | None]], told: dict[str, str]
     ) -> None:
         self._stream = stream
-        self._entries = entries
-        self._numbers = numbers
+        self._passed = passed
         self._told = told
 
     def __call__(self, taken: int) -> dict[str, Any]:
+        entry, number = self._passed[taken]
         return {
             "stream": self._stream,
-            "entry": self._entries[taken],
-            "number": self._numbers[taken],
+            "entry": entry,
+            "number": number,
             "types": self._told,
         }
 
