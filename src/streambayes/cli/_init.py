@@ -30,7 +30,7 @@ _SEPARATOR = '# separator = ","         # of CSV files'
 _WANTED = 100
 """Batches to aim at."""
 _TIME = re.compile(
-    r"(?:^|_|\b)(?:time|times|timestamp|date|datetime|day|ts)(?:$|_|\b)", re.IGNORECASE
+    r"(?:^|_|\b)(?:time|times|timestamp|date|datetime|day|when|ts)(?:$|_|\b)", re.IGNORECASE
 )
 _DAY = 86400
 _PERIODS = {
