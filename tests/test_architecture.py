@@ -22,6 +22,7 @@ RANKS = {
     "datasets": 5,
     "reports": 5,
     "dashboard": 6,
+    "distributed": 6,
     "experiments": 6,
     "cli": 7,
 }

@@ -1,22 +1,22 @@
 """Documentation tells the truth: its code runs and prints what it says, its links lead somewhere.
 
 The ``python`` blocks of one page run in order in one namespace and in an empty folder. A ``text`` block
-directly below one is its output, numbers to three digits. ``python no-run`` is compiled only.
+directly below one is its output, numbers to three digits. ``python no-run`` is compiled only;
+``python spark`` and ``python dask`` run on the clusters of ``tests/distributed``.
 """
 
 import importlib
-import math
 import re
 import runpy
 import subprocess
 import sys
 import types
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 import streambayes as sb
+from tests._pages import FENCE, blocks, run_page
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -26,37 +26,20 @@ PAGES = [
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PACKAGES = (
     "streambayes",
+    "streambayes.distributed",
     "streambayes.families",
     "streambayes.forgetting",
     "streambayes.metrics",
     "streambayes.models",
     "streambayes.testing",
 )
-_FENCE = re.compile(r"^```(?P<kind>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
-
-
-class Block(NamedTuple):
-    """One fenced block, the line of its first line of content, and the output below it, if any."""
-
-    kind: str
-    body: str
-    line: int
-    output: str | None
-
-
-def blocks(page):
-    text = page.read_text(encoding="utf-8")
-    fences = list(_FENCE.finditer(text))
-    for place, fence in enumerate(fences):
-        following = fences[place + 1] if place + 1 < len(fences) else None
-        output = None
-        if following is not None and following["kind"].strip() == "text":
-            between = text[fence.end() : following.start()]
-            output = None if between.strip() else following["body"]
-        line = text.count("\n", 0, fence.start("body"))
-        yield Block(fence["kind"].strip(), fence["body"], line, output)
+KINDS = {
+    "python",
+    "python no-run",
+    "python spark",  # run in tests/distributed, where there are clusters
+    "python dask",
+}
 
 
 def relative(path):
@@ -67,39 +50,20 @@ def has_code(page):
     return any(block.kind.startswith("python") for block in blocks(page))
 
 
-def same_text(printed, shown):
-    """Whether two texts agree but for the width of spaces, numbers to three digits."""
-    ours, theirs = (_NUMBER.sub("#", " ".join(text.split())) for text in (printed, shown))
-    numbers = zip(_NUMBER.findall(printed), _NUMBER.findall(shown), strict=False)
-    return ours == theirs and all(
-        math.isclose(float(mine), float(other), rel_tol=1e-3, abs_tol=1e-9)
-        for mine, other in numbers
-    )
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)], ids=relative)
 def test_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     name = "page_" + re.sub(r"\W", "_", relative(page))
     module = types.ModuleType(name)
     monkeypatch.setitem(sys.modules, name, module)
-    for block in blocks(page):
-        if not block.kind.startswith("python"):
-            continue
-        code = compile("\n" * block.line + block.body, str(page), "exec")
-        if block.kind == "python no-run":
-            continue
-        assert block.kind == "python", f"{page}:{block.line}: unknown kind {block.kind!r}"
-        exec(code, module.__dict__)  # noqa: S102  # our own pages
-        printed = capsys.readouterr().out
-        if block.output is not None:
-            shown = f"{page}:{block.line}: the page shows another output than\n{printed}"
-            assert same_text(printed, block.output), shown
+    kinds = {block.kind for block in blocks(page) if block.kind.startswith("python")}
+    assert kinds <= KINDS
+    run_page(page, "python", module.__dict__, lambda: capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_links_of_a_page_lead_to_files(page):
-    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
     for target in _LINK.findall(text):
         if re.match(r"[a-z]+:", target) or target.startswith("#"):
             continue

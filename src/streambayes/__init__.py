@@ -1,6 +1,15 @@
 """Bayesian models of data streams that know what to forget."""
 
-from streambayes import datasets, families, forgetting, metrics, models, reports, sources
+from streambayes import (
+    datasets,
+    distributed,
+    families,
+    forgetting,
+    metrics,
+    models,
+    reports,
+    sources,
+)
 from streambayes._core.kernel import gpu_kernel
 from streambayes._core.outcome import Outcome
 from streambayes._core.program import compile_cache
@@ -38,6 +47,7 @@ from streambayes.learning import (
     StreamLearner,
     compare,
     many,
+    merge,
     read_records,
     run,
 )
@@ -93,12 +103,14 @@ __all__ = [
     "compile_cache",
     "datasets",
     "definition",
+    "distributed",
     "families",
     "find_drift",
     "forgetting",
     "gpu_kernel",
     "load",
     "many",
+    "merge",
     "metrics",
     "models",
     "number",

@@ -1,9 +1,10 @@
 """Learning from a sequence of batches."""
 
 from streambayes._core.table import Table
-from streambayes.learning._intake import Pieces, Resumable, StreamBatch, bucket_size, table
+from streambayes.learning._intake import Pieces, Resumable, Shards, StreamBatch, bucket_size, table
 from streambayes.learning._learner import Score, StepError, StreamLearner
 from streambayes.learning._many import ManyInfo, ManyLearner, ManyStates, many
+from streambayes.learning._merge import merge
 from streambayes.learning._prediction import Classification, Forecast, Prediction
 from streambayes.learning._record import StepRecord, read_records
 from streambayes.learning._run import Comparison, Run, Scores, compare, run
@@ -29,6 +30,7 @@ __all__ = [
     "SchemaPolicy",
     "Score",
     "Scores",
+    "Shards",
     "StepError",
     "StepInfo",
     "StepRecord",
@@ -39,6 +41,7 @@ __all__ = [
     "bucket_size",
     "compare",
     "many",
+    "merge",
     "read_records",
     "run",
     "sweep",

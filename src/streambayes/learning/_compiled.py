@@ -187,7 +187,7 @@ class Stepper:
         self.learn_several = Program(self._learn_several, static_argnames=("with_notes",))
         self.learn_many = Program(jax.vmap(self._learn, in_axes=(None, *(0,) * 8)))
         self.forecast = Program(self.forecast_rows)
-        self.pass_piece = Program(self._pass_piece)
+        self.pass_piece = Program(self.piece_passed)
         self.begin = Program(self._begin, static_argnames=("hides",))
         self.turn = Program(self._turn, static_argnames=("hides",))
         self.finish = Program(self._finish, static_argnames=("hides",))
@@ -308,7 +308,7 @@ class Stepper:
     def _sums(
         self, expectations: Mapping[str, Any], shift: Array, factor: Array, batch: Batch
     ) -> Piece:
-        """What rows that hide nothing add up to."""
+        """What rows add up to, if a pass over them starts from nothing."""
         batch, log_jacobian = standardised(batch, shift, factor)
         rows = self.model.num_observations(batch)
         _, summary = self.model.row_pass(expectations, batch, self.model.init_local(batch))
@@ -423,19 +423,30 @@ class Stepper:
         found = jnp.concatenate([mixed, densities])
         return policy.heed(memory, messages, clock), log_shares, found
 
-    def _pass_piece(
+    def piece_passed(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch, local: Any
     ) -> tuple[Any, Piece]:
         """Sums over a piece of a batch, and its hidden variables if the next pass starts from them."""
-        if not self.model.has_hidden(batch):
-            expectations = belief.expectations()
+        expectations = belief.expectations()
+        if not self._keeps(expectations, batch):
             return None, sum_rows(lambda some: self._sums(expectations, shift, factor, some), batch)
         batch, log_jacobian = standardised(batch, shift, factor)
         rows = self.model.num_observations(batch)
         cut = cut_batch(batch)
         before = init_local(self.model, cut) if local is None else local
-        after, summary = pass_rows(self.model, belief.expectations(), cut, before)
-        return None if after is before else after, Piece(summary, rows, log_jacobian.sum())
+        after, summary = pass_rows(self.model, expectations, cut, before)
+        return after, Piece(summary, rows, log_jacobian.sum())
+
+    def _keeps(self, expectations: Mapping[str, Any], batch: Batch) -> bool:
+        """Whether a pass over rows starts from the hidden variables of the one before."""
+        found = []
+
+        def look() -> None:
+            local = self.model.init_local(batch)
+            found.append(self.model.row_pass(expectations, batch, local)[0] is not local)
+
+        jax.eval_shape(look)
+        return found[0]
 
     def _climb(self, settings: Settings, clock: Clock, *, hides: bool) -> Ascender:
         return Ascender(

@@ -19,6 +19,7 @@ __all__ = [
     "Kind",
     "Pieces",
     "Resumable",
+    "Shards",
     "StreamBatch",
     "aligned_zeros",
     "bucket_size",
@@ -31,6 +32,7 @@ __all__ = [
     "pad_several",
     "padded_size",
     "read_rows",
+    "refuse_clusters",
     "table",
 ]
 
@@ -75,6 +77,45 @@ class Pieces(abc.ABC):
         """The tables, from the first one on."""
 
 
+class Shards(abc.ABC):
+    """One batch whose rows lie elsewhere, on the machines of a cluster: work goes out, sums come back.
+
+    Whatever asks for its rows first has them read, checked and held where they lie, for one learner; a step lets
+    them go in the end.
+
+    Attributes:
+        label: What to call the batch in tables and figures.
+        time: A number on any clock, as for ``StreamBatch``.
+        offset: Where a source stands after the batch.
+        accelerate: Whether sweeps are extrapolated, so that fewer are needed.
+    """
+
+    label: str | None = None
+    time: float | None = None
+    offset: Any = None
+    accelerate: bool = False
+
+    @abc.abstractmethod
+    def num_rows(self, learner: Any, state: Any = None) -> int:
+        """How many rows there are; rows that hide nothing may be summed at once for a step from the state."""
+
+    @abc.abstractmethod
+    def some_rows(self, learner: Any, most: int) -> np.ndarray:
+        """At most so many rows at equal distances, as ``read_rows`` has them."""
+
+    @abc.abstractmethod
+    def passes(self, learner: Any, scale: Any) -> Any:
+        """What ``learn_pieces`` calls with a belief for every pass over the rows."""
+
+    @abc.abstractmethod
+    def score(self, learner: Any, state: Any) -> tuple[float, float, str]:
+        """Sums over rows of both log-likelihoods, and how the second was computed."""
+
+    @abc.abstractmethod
+    def release(self) -> None:
+        """Let the rows go, where they are held."""
+
+
 class Resumable(abc.ABC):
     """Batches that know where each of them ends in their source, so that a run can go on from there."""
 
@@ -111,6 +152,7 @@ def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
         raise TypeError(message)
     if isinstance(data, np.ndarray | jax.Array | list | tuple):
         return _from_array(np.asarray(data), names)
+    refuse_clusters(data, "a batch on a cluster is taken by init, step, score and run only")
     try:
         import narwhals as nw
     except ImportError:
@@ -129,6 +171,17 @@ def table(data: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
         raise TypeError(message) from None
     wanted = frame.columns if names is None else [name for name in names if name in frame.columns]
     return {name: frame.get_column(name).to_numpy() for name in wanted}
+
+
+def refuse_clusters(data: Any, remedy: str) -> None:
+    """Raise ``TypeError`` for what lies on a cluster; the remedy is for those that are batches already."""
+    if isinstance(data, Shards):
+        raise TypeError(remedy)
+    library = type(data).__module__.split(".")[0]
+    if library in ("pyspark", "dask"):
+        cluster = {"pyspark": "Spark(spark)", "dask": "Dask(client)"}[library]
+        message = f"rows on a cluster are given as sb.distributed.{cluster}.batch(...), streams as its batches(..., by=...)"
+        raise TypeError(message)
 
 
 def column_names(data: Any) -> list[str]:
@@ -170,7 +223,7 @@ def read_rows(
     columns = table(data, names)
     missing = [name for name in names if name not in columns]
     if missing:
-        present = ", ".join(repr(name) for name in columns) or "none"
+        present = ", ".join(repr(name) for name in column_names(data)) or "none"
         message = (
             f"the batch lacks column {missing[0]!r}; it has {present} (a column of NaN says that its "
             "values are missing)"

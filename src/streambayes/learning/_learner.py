@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.batch import Batch
+from streambayes._core.column import Column
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope
 from streambayes._core.scale import Scale
@@ -19,13 +20,14 @@ from streambayes.learning._compiled import Facts, scorer, settings_of, stepper
 from streambayes.learning._intake import (
     Kind,
     Pieces,
+    Shards,
     StreamBatch,
     kind_of,
     lacking_columns,
     pad,
     read_rows,
 )
-from streambayes.learning._piecewise import learn_pieces
+from streambayes.learning._piecewise import Pass, PiecePasses, learn_pieces
 from streambayes.learning._prediction import Classification, Forecast, Prediction
 from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
 from streambayes.models import AbstractModel
@@ -34,6 +36,7 @@ __all__ = [
     "Score",
     "StepError",
     "StreamLearner",
+    "check_distances",
     "check_time",
     "elapsed_until",
     "even_shares",
@@ -155,7 +158,7 @@ class StreamLearner:
     def init(self, first_batch: Any, *, seed: int = 0) -> LearnerState:
         """The state before any batch: scale and start from ``first_batch``, which is not yet learned.
 
-        Of a batch in pieces with many rows, from some of them at equal distances.
+        Of a batch in pieces or on a cluster, with many rows, from some of them at equal distances.
         """
         return self._begun(self._some_rows(first_batch), seed)
 
@@ -194,14 +197,24 @@ class StreamLearner:
             state: From ``init`` or an earlier step.
             batch: A mapping of columns, a frame, an array, or a ``StreamBatch``. What ``sb.batches`` returns
                 is taken as one batch in pieces, which need not fit into memory together: they are read
-                once for each sweep.
+                once for each sweep. What ``batch`` of a cluster in ``sb.distributed`` returns stays there.
             time: The batch's time, a number on any clock; a ``StreamBatch`` brings its own.
         """
+        try:
+            return self._stepped(state, batch, time)
+        finally:
+            if isinstance(batch, Shards):
+                batch.release()
+
+    def _stepped(
+        self, state: LearnerState, batch: Any, time: float | None
+    ) -> tuple[LearnerState, StepInfo]:
         self._check_state(state)
-        rows = self._first_rows(batch)
-        if isinstance(batch, Pieces) and self._is_unsettled(state):
+        if isinstance(batch, Pieces | Shards) and self._is_unsettled(state):
             rows = self._some_rows(batch)
-        if time is None and isinstance(batch, StreamBatch | Pieces):
+        else:
+            rows = self._first_rows(state, batch)
+        if time is None and isinstance(batch, StreamBatch | Pieces | Shards):
             time = batch.time
         elapsed, last_time = elapsed_until(state, time)
         if rows.shape[1] == 0:
@@ -210,7 +223,7 @@ class StreamLearner:
         state, events = self._adjusted(state, rows)
         num_rows = rows.shape[1]
         with float64_scope():
-            if isinstance(batch, Pieces):
+            if isinstance(batch, Pieces | Shards):
                 memory, flat, num_rows = self._learn_pieces(state, batch, elapsed)
             else:
                 memory, flat = self._stepper.learn(
@@ -243,6 +256,12 @@ class StreamLearner:
         self._check_state(state)
         if isinstance(batch, Pieces):
             return _pooled([self.score(state, piece) for piece in batch])
+        if isinstance(batch, Shards):
+            num_rows = batch.num_rows(self)
+            if not num_rows:
+                return Score(float("nan"), float("nan"), 0)
+            bound, predictive, method = batch.score(self, state)
+            return Score(bound / num_rows, predictive / num_rows, num_rows, method)
         rows = read_rows(self.model, self._columns, batch)
         self._check_distances(state, rows)
         num_rows = rows.shape[1]
@@ -283,7 +302,7 @@ class StreamLearner:
             time: The batch's time, as for ``step``.
         """
         self._check_state(state)
-        if isinstance(batch, Pieces):
+        if isinstance(batch, Pieces | Shards):
             message = "forecast: a batch in pieces cannot be forecast; give its rows as one batch"
             raise TypeError(message)
         rows = read_rows(self.model, self._columns, batch)
@@ -416,8 +435,10 @@ class StreamLearner:
         order = np.argsort(np.concatenate(groups))
         return np.concatenate(parts)[order], max(methods)  # importance, if any
 
-    def _first_rows(self, batch: Any) -> np.ndarray:
-        """The rows of a batch, or of its first piece that has any."""
+    def _first_rows(self, state: LearnerState, batch: Any) -> np.ndarray:
+        """The rows of a batch, or of its first piece that has any; of one on a cluster, whether it has any."""
+        if isinstance(batch, Shards):
+            return np.zeros((len(self._columns), min(1, batch.num_rows(self, state))))
         if not isinstance(batch, Pieces):
             return read_rows(self.model, self._columns, batch)
         rows = np.zeros((len(self._columns), 0))
@@ -428,6 +449,8 @@ class StreamLearner:
 
     def _some_rows(self, batch: Any) -> np.ndarray:
         """The rows of a batch, or of its pieces; every second of those, every fourth, ... of very many."""
+        if isinstance(batch, Shards):
+            return batch.some_rows(self, _ROWS_FOR_START)
         if not isinstance(batch, Pieces):
             return read_rows(self.model, self._columns, batch)
         held, stride, seen = np.zeros((len(self._columns), 0)), 1, 0
@@ -448,7 +471,7 @@ class StreamLearner:
             yield rows
 
     def _learn_pieces(
-        self, state: LearnerState, pieces: Pieces, elapsed: float
+        self, state: LearnerState, pieces: Pieces | Shards, elapsed: float
     ) -> tuple[Any, Any, int]:
         if self.forgetting.minibatch_size is not None:
             message = (
@@ -456,6 +479,12 @@ class StreamLearner:
                 "batches of their own"
             )
             raise ValueError(message)
+        if isinstance(pieces, Shards):
+            passed: Pass = pieces.passes(self, state.scale)
+            memory, flat = learn_pieces(
+                self._stepper, self._settings, state, passed, elapsed, accelerate=pieces.accelerate
+            )
+            return memory, flat, pieces.num_rows(self, state)
         sizes: list[int] = []
 
         def read() -> Iterator[Batch]:
@@ -465,7 +494,8 @@ class StreamLearner:
                     sizes.append(rows.shape[1])
                     yield self._pad(rows, as_given=True)
 
-        memory, flat = learn_pieces(self._stepper, self._settings, state, read, elapsed)
+        passed = PiecePasses(self._stepper, state.scale, read)
+        memory, flat = learn_pieces(self._stepper, self._settings, state, passed, elapsed)
         return memory, flat, sum(sizes)
 
     def _best_start(self, key: Any, rows: np.ndarray, prior: Blocks, scale: Scale) -> Blocks:
@@ -572,18 +602,7 @@ class StreamLearner:
         return blocks
 
     def _check_distances(self, state: LearnerState, rows: np.ndarray) -> None:
-        """Raise for values whose squares, in the units of the state, are no numbers any more."""
-        shift, factor = _units(state.scale)
-        away = np.abs(rows - shift[:, None]) / factor[:, None]
-        if not np.any(away > _FARTHEST):
-            return
-        place, row = np.argwhere(away > _FARTHEST)[0]
-        message = (
-            f"column {self._columns[place].name!r}, row {row}: {rows[place, row]:g} lies "
-            f"{away[place, row]:.0e} units from the values that were learned, too far away to be "
-            "compared with them"
-        )
-        raise ValueError(message)
+        check_distances(self._columns, _units(state.scale), rows)
 
     def _check_state(self, state: LearnerState) -> None:
         if not isinstance(state, LearnerState):
@@ -677,6 +696,21 @@ class StreamLearner:
             for k in range(len(first))
         ]
         return {label: tuple(weights[label] for weights in each) for label in each[0]}
+
+
+def check_distances(columns: tuple[Column, ...], units: tuple[Any, Any], rows: np.ndarray) -> None:
+    """Raise for values whose squares, in the units of a state, are no numbers any more."""
+    shift, factor = units
+    away = np.abs(rows - shift[:, None]) / factor[:, None]
+    if not np.any(away > _FARTHEST):
+        return
+    place, row = np.argwhere(away > _FARTHEST)[0]
+    message = (
+        f"column {columns[place].name!r}, row {row}: {rows[place, row]:g} lies "
+        f"{away[place, row]:.0e} units from the values that were learned, too far away to be "
+        "compared with them"
+    )
+    raise ValueError(message)
 
 
 def _pooled(scores: list[Score]) -> Score:

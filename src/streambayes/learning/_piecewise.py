@@ -1,56 +1,91 @@
 """A batch that is learned piece by piece: sums of the pieces go into the same loop as those of rows in memory."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol, final
 
 import jax
 import numpy as np
 
 from streambayes._core.batch import Batch
+from streambayes._core.scale import Scale
+from streambayes.families import AbstractBelief
 from streambayes.forgetting import Clock
+from streambayes.learning._anderson import Jumps
 from streambayes.learning._compiled import Piece, Settings, Stepper
 from streambayes.learning._state import LearnerState
 
-__all__ = ["learn_pieces"]
+__all__ = ["Pass", "PiecePasses", "learn_pieces"]
+
+
+class Pass(Protocol):
+    """A pass over all rows of a batch, given a belief: what they add up to, and whether they hide variables."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a pass starts from the hidden variables of the one before."""
+
+    def __call__(self, belief: AbstractBelief) -> tuple[Piece, bool]: ...
+
+
+@final
+class PiecePasses:
+    """Passes over pieces in memory, one after the other.
+
+    Hidden variables that the next pass starts from stay in memory.
+
+    Args:
+        stepper: The compiled step.
+        scale: The units of the state.
+        read: The pieces, the same whenever they are asked for.
+    """
+
+    def __init__(self, stepper: Stepper, scale: Scale, read: Callable[[], Iterable[Batch]]) -> None:
+        self._stepper = stepper
+        self._units = scale.shift, scale.factor
+        self._read = read
+        self._held: dict[int, Any] | None = None
+        self.keeps = False
+
+    def __call__(self, belief: AbstractBelief) -> tuple[Piece, bool]:
+        before = self._held or {}
+        held: dict[int, Any] = {}
+        total, hides = None, False
+        for number, batch in enumerate(self._read()):
+            local, piece = self._stepper.pass_piece(belief, *self._units, batch, before.get(number))
+            piece = jax.tree.map(np.asarray, piece)
+            total = piece if total is None else jax.tree.map(np.add, total, piece)
+            held[number] = local
+            hides = hides or self._stepper.model.has_hidden(batch)
+        if total is None or len(held) != len(self._held or held):
+            message = "the pieces of the batch have changed while it was learned"
+            raise ValueError(message)
+        self._held = held
+        self.keeps = any(local is not None for local in held.values())
+        return total, hides
 
 
 def learn_pieces(
     stepper: Stepper,
     settings: Settings,
     state: LearnerState,
-    read: Callable[[], Iterable[Batch]],
+    passed: Pass,
     elapsed: float,
+    *,
+    accelerate: bool = False,
 ) -> tuple[Any, Any]:
     """What ``Stepper.learn`` returns, for the batch that all pieces are together.
 
-    One pass over the pieces for each sweep, one in all where rows hide nothing. Hidden variables that the
-    next pass starts from stay in memory.
+    One pass over the pieces for each sweep, one in all where rows hide nothing.
 
     Args:
         stepper: The compiled step.
         settings: The learner's numbers.
         state: The state before the batch.
-        read: The pieces, the same whenever they are asked for.
+        passed: A pass over the pieces.
         elapsed: Time since the last batch.
+        accelerate: Whether sweeps are extrapolated, where they can be.
     """
-    units = state.scale.shift, state.scale.factor
-
-    def passed(belief: Any, locals_: dict[int, Any] | None) -> tuple[dict[int, Any], Piece, bool]:
-        held: dict[int, Any] = {}
-        total, hides = None, False
-        for number, batch in enumerate(read()):
-            local = (locals_ or {}).get(number)
-            local, piece = stepper.pass_piece(belief, *units, batch, local)
-            piece = jax.tree.map(np.asarray, piece)
-            total = piece if total is None else jax.tree.map(np.add, total, piece)
-            held[number] = local
-            hides = hides or stepper.model.has_hidden(batch)
-        if total is None or len(held) != len(locals_ or held):
-            message = "the pieces of the batch have changed while it was learned"
-            raise ValueError(message)
-        return held, total, hides
-
-    held, total, hides = passed(state.belief, None)
+    total, hides = passed(state.belief)
     clock = Clock(
         rows=total.num_observations,
         rows_seen=state.rows_seen,
@@ -59,14 +94,21 @@ def learn_pieces(
     anchor, at = stepper.begin(
         settings, state.memory, state.belief, state.prior, clock, hides=hides
     )
+    jumps = Jumps(settings.tolerance * max(float(total.num_observations), 1.0))
+    leaps = accelerate and hides and not passed.keeps
     summary = total.summary
     while True:
-        at, is_over = stepper.turn(settings, at, summary, clock, hides=hides)
-        if is_over:
+        after, is_over = stepper.turn(settings, at, summary, clock, hides=hides)
+        if leaps:
+            at, is_over = jumps.judged(at, after, is_over=bool(is_over))
+        else:
+            at = after
+        if is_over or at.num_sweeps >= settings.max_sweeps:
             break
+        if leaps:
+            at = jumps.onward(at)
         if hides:
-            held, swept, _ = passed(at.belief, held)
-            summary = swept.summary
+            summary = passed(at.belief)[0].summary
     found: tuple[Any, Any] = stepper.finish(
         settings,
         state.memory,

@@ -18,8 +18,10 @@ from streambayes.learning._ahead import Ahead, Done, can_go_ahead
 from streambayes.learning._intake import (
     Pieces,
     Resumable,
+    Shards,
     StreamBatch,
     column_names,
+    refuse_clusters,
     table,
 )
 from streambayes.learning._learner import Score, StepError, StreamLearner
@@ -496,13 +498,13 @@ class _Checkpointing:
         self._learned = (state, progress)
 
     def reached(
-        self, num_batches: int, batch: StreamBatch | Pieces, known: list[str] | None
+        self, num_batches: int, batch: StreamBatch | Pieces | Shards, known: list[str] | None
     ) -> None:
         """Save what was learned, with how far the stream was read, if it is time for that."""
         from streambayes.checkpoint import Checkpoint
 
         state, progress = self._learned
-        offset = batch.offset if isinstance(batch, StreamBatch) else None
+        offset = batch.offset if isinstance(batch, StreamBatch | Shards) else None
         facts = {"settings": self._settings, "columns": known, "offset": offset, **progress}
         self._waiting = Checkpoint(state, num_batches, facts)
         if num_batches % self._checkpoints.every == 0:
@@ -565,6 +567,10 @@ def _check_stream(
     if not 0.0 <= test_fraction < 1.0:
         message = f"test_fraction must lie in [0, 1), got {test_fraction}"
         raise ValueError(message)
+    refuse_clusters(
+        batches,
+        "put a batch on a cluster into a list, or cut a frame there with its batches(by=...)",
+    )
     is_array = isinstance(batches, np.ndarray) and batches.ndim < 3
     if isinstance(batches, Mapping | str) or hasattr(batches, "columns") or is_array:
         message = (
@@ -593,7 +599,7 @@ class _Split:
         names = [*self.names, *(name for name in (self.group, self.held_out) if name is not None)]
         for index, data in enumerate(batches, start=first):
             try:
-                if isinstance(data, Pieces):
+                if isinstance(data, Pieces | Shards):
                     self._check_whole()
                     yield index, data, data, None
                     continue
@@ -678,7 +684,7 @@ def _flags(name: str, cells: np.ndarray) -> np.ndarray:
 
 
 def _say_where(error: Exception, index: int, batch: Any) -> None:
-    label = batch.label if isinstance(batch, StreamBatch | Pieces) else None
+    label = batch.label if isinstance(batch, StreamBatch | Pieces | Shards) else None
     called = "" if label is None else f" ({label!r})"
     note = f"in batch {index}{called} of the stream"
     if note not in getattr(error, "__notes__", ()):
@@ -754,14 +760,18 @@ class _Driver:
         return None
 
     def take(
-        self, index: int, batch: StreamBatch | Pieces, train: Any, test: dict[str, Any] | None
+        self,
+        index: int,
+        batch: StreamBatch | Pieces | Shards,
+        train: Any,
+        test: dict[str, Any] | None,
     ) -> Iterator[StepRecord]:
         """Learn a batch, now or together with later ones; the records that are complete."""
-        if isinstance(batch, Pieces) and self._forecast:
+        if isinstance(batch, Pieces | Shards) and self._forecast:
             error = TypeError("forecast: a batch in pieces cannot be forecast; give forecast=False")
             _say_where(error, index, batch)
             raise error
-        if isinstance(batch, Pieces) or not self._goes_ahead:
+        if isinstance(batch, Pieces | Shards) or not self._goes_ahead:
             yield from self.finish()
             yield self._step(index, batch, train, test)
             return
@@ -801,7 +811,11 @@ class _Driver:
         return self._noted(index, batch, done.info, done.seconds, done.notes)
 
     def _step(
-        self, index: int, batch: StreamBatch | Pieces, train: Any, test: dict[str, Any] | None
+        self,
+        index: int,
+        batch: StreamBatch | Pieces | Shards,
+        train: Any,
+        test: dict[str, Any] | None,
     ) -> StepRecord:
         """Score, learn, score, record."""
         started = clock.perf_counter()
@@ -839,7 +853,7 @@ class _Driver:
     def _noted(
         self,
         index: int,
-        batch: StreamBatch | Pieces,
+        batch: StreamBatch | Pieces | Shards,
         info: StepInfo,
         seconds: float,
         notes: Notes | None,

@@ -13,7 +13,7 @@ import numpy as np
 from streambayes.sources._source import Chunk, Source
 from streambayes.sources._text import TEXT, Types, check_types
 
-__all__ = ["CsvFormat", "Files", "import_arrow", "is_readable", "read_file"]
+__all__ = ["CsvFormat", "Files", "cells_of", "import_arrow", "is_readable", "read_file"]
 
 _BUFFER = 2**20  # bytes; by default the whole file would be in memory
 _ROWS = 8192  # to a chunk, of Parquet
@@ -364,10 +364,13 @@ def _from_row(parts: Any, first_row: int) -> Iterator[Any]:
 
 
 def _column(name: str, array: Any, types: Types, file: _File) -> np.ndarray:
+    return _text_column(name, array, types) if file.is_text else cells_of(array)
+
+
+def cells_of(array: Any) -> np.ndarray:
+    """The cells of an Arrow array, whatever their type."""
     import pyarrow as pa
 
-    if file.is_text:
-        return _text_column(name, array, types)
     try:
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()

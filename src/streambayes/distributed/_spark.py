@@ -1,0 +1,391 @@
+"""Spark: batches that are DataFrames, learned where their rows lie; classic sessions and Spark Connect."""
+
+import contextlib
+import re
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from streambayes.distributed._shards import (
+    ClusterError,
+    ClusterShards,
+    Reply,
+    check_local_sweeps,
+    sent,
+)
+from streambayes.distributed._work import (
+    Block,
+    BlockFacts,
+    Part,
+    added,
+    failing,
+    hold,
+    perform,
+)
+from streambayes.models import AbstractModel
+from streambayes.sources._files import cells_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Spark", "add_replies", "hold_rows", "perform_order", "quoted", "read_rows"]
+
+_FAN = 64
+"""Partitions that are added up before they reach the driver."""
+_FACTS = ("shard", "number", "num_rows", "lacks", "is_single", "mark")
+_HELD = (
+    "shard int, number int, num_rows int, lacks string, is_single boolean, mark long, values binary, "
+    "failure string"
+)
+_REPLY = "shard int, team int, failure string, values binary"
+
+
+@final
+class Spark:
+    """A Spark session whose executors learn batches that are DataFrames.
+
+    Args:
+        session: A session, classic or of Spark Connect.
+        local_sweeps: How often workers pass over their rows before sums go back to the driver, where hidden
+            variables of a row depend on each other. Each pass raises the bound; with more than 1 the way to the
+            optimum differs from that on one machine, and fewer passes over the cluster are needed.
+        accelerate: Whether sweeps are extrapolated where rows hide one variable each, as in mixtures: often a
+            tenth of them is enough. What does not raise the bound is taken back. Without it all is as on one
+            machine, sweep by sweep.
+    """
+
+    def __init__(
+        self, session: "SparkSession", *, local_sweeps: int = 1, accelerate: bool = False
+    ) -> None:
+        _import_spark()
+        if not hasattr(session, "createDataFrame"):
+            message = f"Spark: expected a SparkSession, got {type(session).__name__}"
+            raise TypeError(message)
+        self.session = session
+        self._settings = {
+            "local_sweeps": check_local_sweeps(local_sweeps),
+            "accelerate": bool(accelerate),
+        }
+
+    def __repr__(self) -> str:
+        return f"Spark({self.session!r})"
+
+    def batch(
+        self,
+        frame: "DataFrame",
+        *,
+        label: str | None = None,
+        time: float | None = None,
+        offset: Any = None,
+    ) -> ClusterShards:
+        """A DataFrame as one batch, for ``init``, ``step`` and ``score`` of a learner, and for ``sb.run``.
+
+        Args:
+            frame: The rows, with the model's columns.
+            label: What to call the batch in tables and figures.
+            time: A number on any clock, for policies that measure time.
+            offset: Where a source stands after the batch, as JSON has it.
+        """
+        if not isinstance(
+            getattr(frame, "columns", None), list
+        ):  # a Column has whatever is asked for
+            message = f"Spark: a batch must be a Spark DataFrame, got {type(frame).__name__}"
+            raise TypeError(message)
+        if getattr(frame, "isStreaming", False):
+            message = "Spark: a streaming DataFrame is learned by sb.distributed.spark_stream"
+            raise TypeError(message)
+        return _SparkShards(frame, label=label, time=time, offset=offset, **self._settings)
+
+    def batches(self, frame: "DataFrame", *, by: str) -> list[ClusterShards]:
+        """One batch for each value of a column, in their order: a stream for ``sb.run``.
+
+        Args:
+            frame: The rows; ``frame.cache()`` spares reading them again for every batch.
+            by: The column, such as a month.
+        """
+        if by not in frame.columns:
+            message = (
+                f"batches: there is no column {by!r}; the frame has {', '.join(frame.columns)}"
+            )
+            raise ValueError(message)
+        column = frame[quoted(by)]
+        values = [row[0] for row in frame.select(column).distinct().collect()]
+        if any(value is None or value != value for value in values):  # noqa: PLR0124 - NaN
+            message = f"batches: column {by!r} has missing cells, whose rows belong to no batch"
+            raise ValueError(message)
+        return [
+            self.batch(frame.where(column == value), label=str(value)) for value in sorted(values)
+        ]
+
+
+@final
+class _SparkShards(ClusterShards):
+    """A DataFrame; ``_held_rows`` has its blocks as Spark holds them."""
+
+    def __init__(self, frame: "DataFrame", **facts: Any) -> None:
+        super().__init__(**facts)
+        self._frame = frame
+        self._held_rows: DataFrame | None = None
+        self._letting_go: Callable[[], Any] = lambda: None
+        self._is_wide = False
+
+    @staticmethod
+    def _pickled(value: Any) -> bytes:
+        from pyspark import cloudpickle
+
+        found: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+        return found
+
+    def _columns(self, model: AbstractModel[Any, Any]) -> "DataFrame":
+        """The frame without what the model does not need."""
+        names = [column.name for column in model.columns]
+        lost = [name for name in names if name not in self._frame.columns]
+        if lost:
+            present = ", ".join(repr(name) for name in self._frame.columns) or "none"
+            message = f"the batch lacks column {lost[0]!r}; it has {present}"
+            raise ValueError(message)
+        twice = [name for name in names if self._frame.columns.count(name) > 1]
+        if twice:
+            message = f"the batch has column {twice[0]!r} more than once; rename one of them"
+            raise ValueError(message)
+        # Spark itself does not quote the columns that it hands to a function
+        return self._frame.selectExpr(*(f"{quoted(name)} as {_plain(name)}" for name in names))
+
+    def _place(self, model: AbstractModel[Any, Any], order: bytes) -> list[Part | Reply]:
+        holding = sent("_spark", "hold_rows", order, _unable(_HELD))
+        held = self._columns(model).mapInArrow(holding, _HELD).persist()
+        self._held_rows = held
+        # rows that nobody asks for any more are let go when this object is
+        self._letting_go = weakref.finalize(self, _unpersist, held)
+        told = _collected(held.drop("number", "mark", "values"))
+        self._is_wide = len(told["shard"].unique()) > _FAN
+        alike = told.group_by(["shard", "lacks", "is_single", "failure"])
+        sums = alike.aggregate([("num_rows", "sum"), ("num_rows", "max")])
+        return [
+            Part(
+                row["shard"],
+                row["num_rows_sum"],
+                row["num_rows_max"],
+                row["lacks"],
+                row["is_single"],
+            )
+            if row["failure"] is None
+            else Reply(row["shard"], row["failure"], None)
+            for row in sums.to_pylist()
+        ]
+
+    def _read(self, model: AbstractModel[Any, Any], order: bytes, *, add: bool) -> list[Reply]:
+        return _replies(self._columns(model), "read_rows", order, add=add)
+
+    def _perform(self, order: bytes, *, add: bool) -> list[Reply]:
+        assert self._held_rows is not None
+        return _replies(self._held_rows, "perform_order", order, add=add and self._is_wide)
+
+    def _let_go(self) -> None:
+        self._letting_go()
+        self._held_rows = None
+
+
+def _replies(rows: "DataFrame", name: str, order: bytes, *, add: bool) -> list[Reply]:
+    """What the workers say, partition by partition; if ``add``, sums of those that follow each other."""
+    replies = rows.mapInArrow(sent("_spark", name, order, _unable(_REPLY)), _REPLY)
+    if add:
+        adding = sent("_spark", "add_replies", b"", _unable(_REPLY))
+        replies = replies.groupBy("team").applyInArrow(adding, _REPLY)
+    return [
+        Reply(row["shard"], row["failure"], _numbers(row["values"]))
+        for row in _collected(replies).to_pylist()
+    ]
+
+
+def hold_rows(order: bytes, batches: Iterator[Any]) -> Iterator[Any]:
+    """For the workers: rows of a partition in blocks, as Spark holds them."""
+    shard = _partition()
+    with failing(shard) as said:
+        for block in hold(order, shard, _tables(batches)):
+            yield _record(
+                {
+                    **block.facts._asdict(),
+                    "values": block.values.tobytes(),
+                    "failure": None,
+                }
+            )
+    if said:
+        for _ in batches:  # or Spark would not use this process again
+            pass
+        blank = BlockFacts(shard, -1, 0, "", is_single=False, mark=0)
+        yield _record({**blank._asdict(), "values": b"", "failure": said[0]})
+
+
+def read_rows(order: bytes, batches: Iterator[Any]) -> Iterator[Any]:
+    """For the workers: an order carried out with the rows of a partition, none of which are held."""
+    shard = _partition()
+    found = None
+    with failing(shard) as said:
+        found = perform(order, hold(order, shard, _tables(batches)))
+    for _ in batches:  # or Spark would not use this process again
+        pass
+    if said or found is not None:
+        yield _reply(shard, said[0] if said else None, found)
+
+
+def perform_order(order: bytes, batches: Iterator[Any]) -> Iterator[Any]:
+    """For the workers: an order carried out with the blocks of a partition."""
+    shards: list[int] = []
+
+    def blocks() -> Iterator[Block]:
+        for part in batches:
+            for row in range(part.num_rows):
+                facts = BlockFacts(*(part.column(name)[row].as_py() for name in _FACTS))
+                shards.append(facts.shard)
+                kind = np.float32 if facts.is_single else np.float64
+                cells = np.frombuffer(part.column("values")[row].as_buffer(), kind)
+                yield Block(facts, cells.reshape(-1, facts.num_rows))
+
+    found, rows = None, blocks()
+    with failing(_partition()) as said:
+        found = perform(order, rows)
+    for _ in rows:
+        pass
+    if said or found is not None:
+        first = shards[0] if shards else _partition()
+        yield _reply(first, said[0] if said else None, found)
+
+
+def add_replies(_: bytes, table: Any) -> Any:
+    """For the workers: replies of partitions that follow each other, added up in their order."""
+    rows = sorted(table.to_pylist(), key=lambda row: row["shard"])
+    failed = [row["failure"] for row in rows if row["failure"] is not None]
+    parts = [np.frombuffer(row["values"]) for row in rows if row["values"] is not None]
+    total = None if failed else added(parts)
+    import pyarrow as pa
+
+    return pa.Table.from_batches([_reply(rows[0]["shard"], failed[0] if failed else None, total)])
+
+
+def _unable(schema: str) -> Callable[..., Any]:
+    """What Spark gets instead of a result from a worker without the library; it is sent by value, too."""
+    kinds = dict(part.split() for part in schema.split(", "))
+
+    def say(failure: str, rows: Any) -> Any:
+        import pyarrow as pa
+
+        if isinstance(rows, pa.Table):
+            row = rows.slice(0, 1).to_pydict()
+            return pa.table({**row, "failure": [failure], "values": [b""]})
+        for _ in rows:  # or Spark would not use the process again
+            pass
+        blank = {
+            "int": pa.array([0], pa.int32()),
+            "long": pa.array([0], pa.int64()),
+            "boolean": pa.array([False]),
+            "string": pa.array([""]),
+            "binary": pa.array([b""]),
+        }
+        row = {name: blank[kind] for name, kind in kinds.items()}
+        return iter([pa.RecordBatch.from_pydict({**row, "failure": pa.array([failure])})])
+
+    return say
+
+
+def _tables(batches: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    """Rows as Arrow has them, as the library takes them."""
+    for part in batches:
+        names = [bytes.fromhex(name[1:]).decode() for name in part.schema.names]
+        yield {name: cells_of(cells) for name, cells in zip(names, part.columns, strict=True)}
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+def _record(row: dict[str, Any]) -> Any:
+    """A block as a table of one row."""
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [
+            ("shard", pa.int32()),
+            ("number", pa.int32()),
+            ("num_rows", pa.int32()),
+            ("lacks", pa.string()),
+            ("is_single", pa.bool_()),
+            ("mark", pa.int64()),
+            ("values", pa.binary()),
+            ("failure", pa.string()),
+        ]
+    )
+    return pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def _reply(shard: int, failure: str | None, values: np.ndarray | None) -> Any:
+    import pyarrow as pa
+
+    schema = pa.schema(
+        [
+            ("shard", pa.int32()),
+            ("team", pa.int32()),
+            ("failure", pa.string()),
+            ("values", pa.binary()),
+        ]
+    )
+    sums = None if values is None else values.tobytes()
+    row = {"shard": shard, "team": shard // _FAN, "failure": failure, "values": sums}
+    return pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def _numbers(values: bytes | None) -> np.ndarray | None:
+    return None if values is None else np.frombuffer(values)
+
+
+def _plain(name: str) -> str:
+    """A column's name without dots and quotes."""
+    return "c" + name.encode().hex()
+
+
+def quoted(name: str) -> str:
+    """A column's name, which may have dots and spaces, as Spark takes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _collected(frame: "DataFrame") -> Any:
+    """A small result as an Arrow table; what Spark says of workers that cannot run is put into a sentence."""
+    try:
+        return frame.toArrow()
+    except Exception as error:
+        said = str(error)
+        if "PYTHON_VERSION_MISMATCH" in said:
+            message = "the workers run another version of Python than the driver: set PYSPARK_PYTHON to the same one"
+            raise ClusterError(message) from None
+        if "No module named" in said:
+            lost = said.partition("No module named")[2].split("\n")[0].strip()
+            message = (
+                f"the Python of the workers lacks the module {lost}: install it there, or set PYSPARK_PYTHON to one "
+                "that has it"
+            )
+            raise ClusterError(message) from None
+        # of a page of Java's, the last sentence that is meant for people; memory or machines that failed have none
+        told = re.findall(r"Caused by: [\w.$]+: (\[[A-Z_.]+\] .+)", said)
+        if told:
+            message = f"Spark cannot read the batch: {told[-1].strip()}"
+            raise ValueError(message) from None
+        raise
+
+
+def _unpersist(frame: "DataFrame") -> None:
+    with contextlib.suppress(Exception):  # the session may be over
+        frame.unpersist()
+
+
+def _import_spark() -> None:
+    try:
+        import pyspark
+        import pyspark.sql  # noqa: F401
+    except ImportError:
+        message = "Spark needs the extra: pip install 'streambayes[spark]'"
+        raise ImportError(message) from None
