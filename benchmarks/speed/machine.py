@@ -19,6 +19,8 @@ PACKAGES = (
     "bayespy",
     "river",
     "pyarrow",
+    "pyspark",
+    "dask",
 )
 
 
