@@ -45,6 +45,14 @@ class Tab:
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("dialog", lambda dialog: self.said.append(("dialog", dialog.message)))
 
+    @contextlib.contextmanager
+    def watching(self, folder):
+        """Open the live page of a folder, and leave it before its server stops: later it would be asked in vain."""
+        with Dashboard(folder, port=0) as served:
+            self.page.goto(served.url)
+            yield
+            self.page.goto("about:blank")
+
     def see(self, what, text):
         expect(self.page.locator(what)).to_contain_text(text, timeout=WAIT)
 
@@ -112,8 +120,7 @@ def running(folder):
 def test_a_run_is_watched_while_it_goes_on(tab, tmp_path, record_property):
     folder = tmp_path / "run"
     batches = list(stream(30, at=20))
-    with Dashboard(folder, port=0) as served, running(folder) as learn:
-        tab.page.goto(served.url)
+    with tab.watching(folder), running(folder) as learn:
         tab.see("#status", "waiting for the first batch")
         for batch in batches[:20]:
             learn(batch)
@@ -133,15 +140,12 @@ def test_a_run_is_watched_while_it_goes_on(tab, tmp_path, record_property):
         tab.see("#status", "30 batches")
         tab.until("() => document.querySelector('#scores-figure').data[0].y.length === 30")
         assert sum(url.endswith("/page.js") for url in tab.asked) == 1
-    run = list(sb.read_records(folder))
-    assert tab.curve("#scores-figure", 0)[1:] == pytest.approx(
-        [record.prequential for record in run][1:], rel=1e-4
-    )
+        scores = [record.prequential for record in sb.read_records(folder)]
+        assert tab.curve("#scores-figure", 0)[1:] == pytest.approx(scores[1:], rel=1e-4)
 
 
 def test_a_block_is_shown_when_it_is_chosen(tab, finished):
-    with Dashboard(finished, port=0) as served:
-        tab.page.goto(served.url)
+    with tab.watching(finished):
         tab.drawn()
         tab.see("#story", "40 batches (0 to 39)")
         tab.see("#num-events", "1")
@@ -180,8 +184,7 @@ def test_a_block_is_shown_when_it_is_chosen(tab, finished):
 
 
 def test_one_of_several_runs_is_picked(tab, finished):
-    with Dashboard(finished, port=0) as served:
-        tab.page.goto(served.url)
+    with tab.watching(finished):
         tab.see("#found", "2 of 2")
         tab.page.fill("#search", "sec")
         tab.see("#found", "1 of 2")
@@ -328,7 +331,6 @@ def test_names_are_shown_as_text(tab, tmp_path):
     tab.page.goto(page.as_uri())
     tab.see("#title", "<script>alert(4)</script>")
     looks_right()
-    with Dashboard(tmp_path, port=0) as served:
-        tab.page.goto(served.url)
+    with tab.watching(tmp_path):
         tab.see("#title", "<script>alert(3)</script>")
         looks_right()
