@@ -320,7 +320,13 @@ def test_what_a_cluster_cannot_do_is_refused():
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "2"])
 def test_local_sweeps_are_counted(value):
     with pytest.raises(ValueError, match="local_sweeps must be a whole number of at least 1"):
-        Here([], local_sweeps=value)
+        _shards.check_settings(value, accelerate=False)
+
+
+@pytest.mark.parametrize("value", [1, "yes", None])
+def test_sweeps_are_accelerated_or_not(value):
+    with pytest.raises(TypeError, match="accelerate must be True or False"):
+        _shards.check_settings(1, value)
 
 
 def test_a_worker_without_the_library_says_so():

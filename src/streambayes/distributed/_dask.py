@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, final
 
-from streambayes.distributed._shards import ClusterShards, Reply, check_local_sweeps, sent
+from streambayes.distributed._shards import ClusterShards, Reply, check_settings, sent
 from streambayes.distributed._work import Block, Part, added, failing, hold, perform
 from streambayes.models import AbstractModel
 
@@ -49,10 +49,7 @@ class Dask:
             message = "Dask: the client is asynchronous; give one made without asynchronous=True"
             raise TypeError(message)
         self.client = client
-        self._settings = {
-            "local_sweeps": check_local_sweeps(local_sweeps),
-            "accelerate": bool(accelerate),
-        }
+        self._settings = check_settings(local_sweeps, accelerate)
 
     def __repr__(self) -> str:
         return f"Dask({self.client!r})"

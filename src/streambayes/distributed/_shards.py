@@ -30,7 +30,7 @@ from streambayes.learning._intake import Kind, missing_columns
 from streambayes.learning._piecewise import Pass
 from streambayes.models import AbstractModel
 
-__all__ = ["ClusterError", "ClusterShards", "Reply", "check_local_sweeps", "sent"]
+__all__ = ["ClusterError", "ClusterShards", "Reply", "check_settings", "sent"]
 
 
 _FEW_SUMS = 512
@@ -111,7 +111,7 @@ class ClusterShards(Shards):
         self.time = time
         self.offset = offset
         self.accelerate = accelerate
-        self._repeats = check_local_sweeps(local_sweeps)
+        self._repeats = local_sweeps
         self._held: _Held | None = None
         self._sums: _Sums | None = None
         self._has_kept = False
@@ -344,12 +344,15 @@ def _job(pickled: Callable[[Any], bytes], model: Any, policy: Any) -> bytes:
 _worker = functools.lru_cache(maxsize=16)(Worker)
 
 
-def check_local_sweeps(value: Any) -> int:
-    """The number as it is; ``ValueError`` if it is none of at least 1."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        message = f"local_sweeps must be a whole number of at least 1, got {value!r}"
+def check_settings(local_sweeps: Any, accelerate: Any) -> dict[str, Any]:
+    """How batches on a cluster are learned, as ``ClusterShards`` takes it; an error if it makes no sense."""
+    if not isinstance(local_sweeps, int) or isinstance(local_sweeps, bool) or local_sweeps < 1:
+        message = f"local_sweeps must be a whole number of at least 1, got {local_sweeps!r}"
         raise ValueError(message)
-    return value
+    if not isinstance(accelerate, bool):
+        message = f"accelerate must be True or False, got {accelerate!r}"
+        raise TypeError(message)
+    return {"local_sweeps": local_sweeps, "accelerate": accelerate}
 
 
 def _answers(replies: Sequence[Reply]) -> list[np.ndarray]:

@@ -12,7 +12,7 @@ from streambayes.distributed._shards import (
     ClusterError,
     ClusterShards,
     Reply,
-    check_local_sweeps,
+    check_settings,
     sent,
 )
 from streambayes.distributed._work import (
@@ -51,8 +51,8 @@ class Spark:
         local_sweeps: How often workers pass over their rows before sums go back to the driver, where hidden
             variables of a row depend on each other. Each pass raises the bound; with more than 1 the way to the
             optimum differs from that on one machine, and fewer passes over the cluster are needed.
-        accelerate: Whether sweeps are extrapolated where rows hide one variable each, as in mixtures: often a
-            tenth of them is enough. What does not raise the bound is taken back. Without it all is as on one
+        accelerate: Whether sweeps are extrapolated where rows hide one variable each, as in mixtures: often half
+            of them are enough. What does not raise the bound is taken back. Without it all is as on one
             machine, sweep by sweep.
     """
 
@@ -64,10 +64,7 @@ class Spark:
             message = f"Spark: expected a SparkSession, got {type(session).__name__}"
             raise TypeError(message)
         self.session = session
-        self._settings = {
-            "local_sweeps": check_local_sweeps(local_sweeps),
-            "accelerate": bool(accelerate),
-        }
+        self._settings = check_settings(local_sweeps, accelerate)
 
     def __repr__(self) -> str:
         return f"Spark({self.session!r})"
