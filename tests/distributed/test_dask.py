@@ -120,6 +120,23 @@ def test_a_stream_by_the_values_of_a_column(dask_client):
         cluster.batches(frame([{"x": [1.0], "m": [None]}]), by="m")
 
 
+@pytest.mark.parametrize("kind", ["number", "moment", "moment of a zone"])
+def test_batches_of_a_column_have_the_times_of_another(dask_client, kind):
+    when = pd.Series([1.5, 4.0, 3.0, 2.0])
+    if kind != "number":
+        when = pd.to_datetime(when, unit="D", utc=kind == "moment of a zone")
+    table = pd.DataFrame({"day": list("abab"), "when": when, "x": [1.0, 2.0, 3.0, 4.0]})
+    cluster, data = Dask(dask_client), frame([table[:1], table[:0], table[1:]])
+    found = cluster.batches(data, by="day", time="when")
+    here = sb.batches(table, by="day", time="when")
+    assert [(one.label, one.time) for one in found] == [(one.label, one.time) for one in here]
+    assert [one.time for one in cluster.batches(data, by="day")] == [None, None]
+    with pytest.raises(ValueError, match="no column 'then'; the frame has 'day', 'when', 'x'"):
+        cluster.batches(data, by="day", time="then")
+    with pytest.raises(ValueError, match="'day' must hold numbers, dates or timestamps, not"):
+        cluster.batches(data, by="x", time="day")
+
+
 def test_nothing_stays_on_the_workers(dask_client):
     case = CASES["regression"]
     case.learner.step(case.start(), Dask(dask_client).batch(frame(cut(case.batch(1), [100]))))

@@ -125,6 +125,19 @@ def test_a_stream_by_the_values_of_a_column(spark):
         cluster.batches(spark.createDataFrame([(1.0, None)], "x double, m string"), by="m")
 
 
+def test_batches_of_a_column_have_the_times_of_another(spark):
+    table = {"day": ["a", "b", "a", "b"], "when": [1.5, 4.0, 3.0, 2.0], "x": [1.0, 2.0, 3.0, 4.0]}
+    cluster, data = Spark(spark), spark.createDataFrame(pa.table(table))
+    found = cluster.batches(data, by="day", time="when")
+    here = sb.batches(table, by="day", time="when")
+    assert [(one.label, one.time) for one in found] == [(one.label, one.time) for one in here]
+    assert [one.time for one in cluster.batches(data, by="day")] == [None, None]
+    with pytest.raises(ValueError, match="no column 'then'; the frame has 'day', 'when', 'x'"):
+        cluster.batches(data, by="day", time="then")
+    with pytest.raises(ValueError, match="'day' must hold numbers, dates or timestamps, not str"):
+        cluster.batches(data, by="x", time="day")
+
+
 def test_bad_rows_and_other_errors_are_one_sentence(spark, monkeypatch):
     case = CASES["regression"]
     state, cluster = case.start(), Spark(spark)
@@ -308,7 +321,7 @@ def test_times_of_batches_are_seconds(spark, kind, value):
         "n" if kind == "bigint" else f"cast(t as {kind}) n"
     )
     offset = spark.sql("select unix_timestamp(timestamp '1970-01-01 00:00:00')").first()[0]
-    found = _streaming._greatest(data, "n")
+    found = _streaming._last_time(data, "n")
     assert found == value + (0 if kind == "bigint" else offset)
 
 

@@ -329,6 +329,30 @@ def test_sweeps_are_accelerated_or_not(value):
         _shards.check_settings(1, value)
 
 
+@pytest.mark.parametrize(
+    ("moments", "said"),
+    [
+        ({None: 1.0}, "'by' has missing cells"),
+        ({float("nan"): 1.0}, "'by' has missing cells"),
+        ({1: 1.0, 2: None}, "'when' has no time in the rows of 2"),
+        ({1: float("nan")}, "'when' has no time in the rows of 1"),
+        ({1: 2.0, 2: 1.0}, "time goes back at 2"),
+    ],
+)
+def test_batches_that_make_no_stream_are_refused(moments, said):
+    with pytest.raises(ValueError, match=said):
+        _shards.in_order(moments, "by", "when")
+
+
+def test_batches_come_in_the_order_of_their_values():
+    assert _shards.in_order({2: 7.0, 1: 5.0, 3: 7.0}, "by", "when") == [
+        (1, 5.0),
+        (2, 7.0),
+        (3, 7.0),
+    ]
+    assert _shards.in_order({"b": None, "a": None}, "by", None) == [("a", None), ("b", None)]
+
+
 def test_a_worker_without_the_library_says_so():
     """The function that is sent knows nothing of the library until it runs."""
     from pyspark import cloudpickle

@@ -3,7 +3,14 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, final
 
-from streambayes.distributed._shards import ClusterShards, Reply, check_settings, sent
+from streambayes.distributed._shards import (
+    ClusterShards,
+    Reply,
+    check_columns,
+    check_settings,
+    in_order,
+    sent,
+)
 from streambayes.distributed._work import Block, Part, added, failing, hold, perform
 from streambayes.models import AbstractModel
 
@@ -77,24 +84,33 @@ class Dask:
             **self._settings,
         )
 
-    def batches(self, frame: Any, *, by: str) -> list[ClusterShards]:
+    def batches(self, frame: Any, *, by: str, time: str | None = None) -> list[ClusterShards]:
         """One batch for each value of a column of a dataframe, in their order: a stream for ``sb.run``.
 
         Args:
             frame: The rows; ``frame.persist()`` spares reading them again for every batch.
             by: The column, such as a month.
+            time: A column of numbers or timestamps; a batch's time is its greatest. For policies that measure time.
         """
-        if by not in getattr(frame, "columns", ()):
-            message = f"batches: there is no column {by!r} in the dataframe"
+        check_columns(getattr(frame, "columns", ()), by, time)
+        if time is not None and frame[time].dtype.kind not in "iufM":
+            kind = frame[time].dtype
+            message = f"batches: column {time!r} must hold numbers, dates or timestamps, not {kind}"
             raise ValueError(message)
-        import pandas as pd
 
-        parts = frame[by].map_partitions(pd.Series.drop_duplicates)  # no shuffle for a few values
-        values = self.client.compute(parts).result().drop_duplicates()
-        if values.isna().any():
-            message = f"batches: column {by!r} has missing cells, whose rows belong to no batch"
-            raise ValueError(message)
-        return [self.batch(frame[frame[by] == value], label=str(value)) for value in sorted(values)]
+        def last(part: Any) -> Any:  # no shuffle for a few values
+            groups = part.groupby(by, dropna=False, observed=True)
+            return groups.size() if time is None else groups[time].max()
+
+        parts = self.client.compute(frame.map_partitions(last, meta=(time, object))).result()
+        lasts = parts.groupby(level=0, dropna=False, observed=True).max()
+        moments = {
+            _known(value): None if time is None else _number(top) for value, top in lasts.items()
+        }
+        return [
+            self.batch(frame[frame[by] == value], label=str(value), time=moment)
+            for value, moment in in_order(moments, by, time)
+        ]
 
 
 @final
@@ -186,6 +202,20 @@ class _DaskShards(ClusterShards):
 
     def _let_go(self) -> None:
         self._held_rows = []  # Dask frees what no future is left of
+
+
+def _known(value: Any) -> Any:
+    """A value of pandas; ``None`` for any that is missing."""
+    import pandas as pd
+
+    return None if pd.isna(value) else value
+
+
+def _number(moment: Any) -> float | None:
+    """A moment in seconds since 1970; a number as it is."""
+    if _known(moment) is None:
+        return None
+    return float(moment.timestamp() if hasattr(moment, "timestamp") else moment)
 
 
 def spread(

@@ -2,9 +2,10 @@
 
 import abc
 import functools
+import math
 import pickle
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import jax
@@ -30,7 +31,15 @@ from streambayes.learning._intake import Kind, missing_columns
 from streambayes.learning._piecewise import Pass
 from streambayes.models import AbstractModel
 
-__all__ = ["ClusterError", "ClusterShards", "Reply", "check_settings", "sent"]
+__all__ = [
+    "ClusterError",
+    "ClusterShards",
+    "Reply",
+    "check_columns",
+    "check_settings",
+    "in_order",
+    "sent",
+]
 
 
 _FEW_SUMS = 512
@@ -353,6 +362,43 @@ def check_settings(local_sweeps: Any, accelerate: Any) -> dict[str, Any]:
         message = f"accelerate must be True or False, got {accelerate!r}"
         raise TypeError(message)
     return {"local_sweeps": local_sweeps, "accelerate": accelerate}
+
+
+def check_columns(columns: Collection[str], *names: str | None) -> None:
+    """Raise ``ValueError`` for a column that a frame lacks."""
+    for name in names:
+        if name is not None and name not in columns:
+            present = ", ".join(repr(column) for column in columns) or "none"
+            message = f"batches: there is no column {name!r}; the frame has {present}"
+            raise ValueError(message)
+
+
+def in_order(
+    moments: Mapping[Any, float | None], by: str, time: str | None
+) -> list[tuple[Any, float | None]]:
+    """Values of a column with the times of their batches, in order; ``ValueError`` where they make no stream.
+
+    Args:
+        moments: The time of each value's rows.
+        by: The column of the values.
+        time: The column of the times, if there is one.
+    """
+    if any(value is None or value != value for value in moments):  # noqa: PLR0124 - NaN
+        message = f"batches: column {by!r} has missing cells, whose rows belong to no batch"
+        raise ValueError(message)
+    found = sorted(moments.items())
+    if time is None:
+        return found
+    before = -math.inf
+    for value, moment in found:
+        if moment is None or not math.isfinite(moment):
+            message = f"batches: column {time!r} has no time in the rows of {value!r}"
+            raise ValueError(message)
+        if moment < before:
+            message = f"batches: batches by {by!r} overlap, so that time goes back at {value!r}; leave time out"
+            raise ValueError(message)
+        before = moment
+    return found
 
 
 def _answers(replies: Sequence[Reply]) -> list[np.ndarray]:

@@ -12,7 +12,9 @@ from streambayes.distributed._shards import (
     ClusterError,
     ClusterShards,
     Reply,
+    check_columns,
     check_settings,
+    in_order,
     sent,
 )
 from streambayes.distributed._work import (
@@ -30,7 +32,7 @@ from streambayes.sources._files import cells_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Spark", "add_replies", "hold_rows", "perform_order", "quoted", "read_rows"]
+__all__ = ["Spark", "add_replies", "greatest", "hold_rows", "perform_order", "read_rows"]
 
 _FAN = 64
 """Partitions that are added up before they reach the driver."""
@@ -39,6 +41,7 @@ _HELD = (
     "shard int, number int, num_rows int, lacks string, is_single boolean, mark long, values binary, "
     "failure string"
 )
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _REPLY = "shard int, team int, failure string, values binary"
 
 
@@ -95,25 +98,25 @@ class Spark:
             raise TypeError(message)
         return _SparkShards(frame, label=label, time=time, offset=offset, **self._settings)
 
-    def batches(self, frame: "DataFrame", *, by: str) -> list[ClusterShards]:
+    def batches(
+        self, frame: "DataFrame", *, by: str, time: str | None = None
+    ) -> list[ClusterShards]:
         """One batch for each value of a column, in their order: a stream for ``sb.run``.
 
         Args:
             frame: The rows; ``frame.cache()`` spares reading them again for every batch.
             by: The column, such as a month.
+            time: A column of numbers or timestamps; a batch's time is its greatest. For policies that measure time.
         """
-        if by not in frame.columns:
-            message = (
-                f"batches: there is no column {by!r}; the frame has {', '.join(frame.columns)}"
-            )
-            raise ValueError(message)
+        from pyspark.sql import functions
+
+        check_columns(frame.columns, by, time)
         column = frame[quoted(by)]
-        values = [row[0] for row in frame.select(column).distinct().collect()]
-        if any(value is None or value != value for value in values):  # noqa: PLR0124 - NaN
-            message = f"batches: column {by!r} has missing cells, whose rows belong to no batch"
-            raise ValueError(message)
+        last = "cast(null as double)" if time is None else greatest(frame, time, "batches")
+        rows = frame.groupBy(column).agg(functions.expr(last)).collect()
         return [
-            self.batch(frame.where(column == value), label=str(value)) for value in sorted(values)
+            self.batch(frame.where(column == value), label=str(value), time=moment)
+            for value, moment in in_order({row[0]: row[1] for row in rows}, by, time)
         ]
 
 
@@ -343,6 +346,18 @@ def _numbers(values: bytes | None) -> np.ndarray | None:
 def _plain(name: str) -> str:
     """A column's name without dots and quotes."""
     return "c" + name.encode().hex()
+
+
+def greatest(frame: "DataFrame", name: str, asker: str) -> str:
+    """A column's greatest value as a number, in Spark's words; timestamps in seconds."""
+    kind = dict(frame.dtypes)[name].partition("(")[0]
+    value = f"max({quoted(name)})"
+    if kind in ("timestamp", "timestamp_ntz", "date"):
+        return f"cast(cast({value} as timestamp) as double)"
+    if kind not in _NUMBERS:
+        message = f"{asker}: column {name!r} must hold numbers, dates or timestamps, not {kind}"
+        raise ValueError(message)
+    return f"cast({value} as double)"
 
 
 def quoted(name: str) -> str:

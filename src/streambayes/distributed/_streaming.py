@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from streambayes.checkpoint import Checkpoints
 from streambayes.distributed._shards import ClusterShards
-from streambayes.distributed._spark import Spark, quoted
+from streambayes.distributed._spark import Spark, greatest
 from streambayes.learning import Resumable, StepRecord, StreamLearner, run
 
 if TYPE_CHECKING:
@@ -68,13 +68,12 @@ def spark_stream(
         present = ", ".join(repr(name) for name in frame.columns)
         message = f"spark_stream: the stream lacks column {lost[0]!r}; it has {present}"
         raise ValueError(message)
-    if time is not None and _moment(frame, time) is None:
-        message = f"spark_stream: column {time!r} must hold numbers, dates or timestamps, not {dict(frame.dtypes)[time]}"
-        raise ValueError(message)
+    if time is not None:
+        greatest(frame, time, "spark_stream")  # what is wrong with it is said now, not by the query
     if learner.forgetting.minibatch_size is not None:
         message = f"spark_stream: {learner.forgetting.name} learns minibatches one by one, which a cluster cannot do"
         raise ValueError(message)
-    # what is wrong with these is said now, not by the query
+    # these too
     Spark(frame.sparkSession, local_sweeps=local_sweeps, accelerate=accelerate)
     if "://" not in str(checkpoint):
         checkpoint = Path(checkpoint).absolute()  # Java has a working directory of its own
@@ -121,7 +120,7 @@ class _Epochs:
         cluster = Spark(frame.sparkSession, **self._cluster)
 
         def batch() -> ClusterShards:
-            time = None if self._time is None else _greatest(frame, self._time)
+            time = None if self._time is None else _last_time(frame, self._time)
             return cluster.batch(frame, label=str(epoch), time=time, offset=epoch)
 
         run(
@@ -156,20 +155,8 @@ class _Epoch(Resumable):
         """Spark notes by itself that a micro-batch is done."""
 
 
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
-
-
-def _moment(frame: "DataFrame", name: str) -> str | None:
-    """A column's greatest value as a number, in Spark's words; timestamps in seconds. ``None`` if it has none."""
-    kind = dict(frame.dtypes)[name].partition("(")[0]
-    greatest = f"max({quoted(name)})"
-    if kind in ("timestamp", "timestamp_ntz", "date"):
-        return f"cast(cast({greatest} as timestamp) as double)"
-    return f"cast({greatest} as double)" if kind in _NUMBERS else None
-
-
-def _greatest(frame: "DataFrame", name: str) -> float | None:
-    row = frame.selectExpr(str(_moment(frame, name))).first()
+def _last_time(frame: "DataFrame", name: str) -> float | None:
+    row = frame.selectExpr(greatest(frame, name, "spark_stream")).first()
     return None if row is None or row[0] is None else float(row[0])
 
 
