@@ -6,10 +6,11 @@ import hypothesis
 import jax
 import pytest
 
-# compilation is nearly all of the time: processes and modules share what was compiled once
-jax.config.update(
-    "jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".pytest_cache" / "jax")
-)
+from streambayes._core.program import caches_of_the_user, folder_for_programs
+
+# compilation is nearly all of the time: processes, modules and the next run share what was compiled once
+_programs = folder_for_programs(caches_of_the_user() / "tests")
+jax.config.update("jax_compilation_cache_dir", None if _programs is None else str(_programs))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

@@ -16,7 +16,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from streambayes._core.batch import Batch
 
-__all__ = ["Program", "compile_cache"]
+__all__ = ["Program", "caches_of_the_user", "compile_cache", "folder_for_programs"]
 
 _VARIABLE = "STREAMBAYES_COMPILE_CACHE"
 _OFF = ("", "0", "off", "false", "no")
@@ -83,16 +83,19 @@ def compile_cache(folder: str | Path | bool = True) -> Path | None:
 def _folder() -> Path | None:
     chosen = _chosen if _chosen is not None else os.environ.get(_VARIABLE)
     if chosen is None or str(chosen).lower() in _ON:
-        return _caches_of_the_user() / "streambayes" / "compiled"
+        return caches_of_the_user() / "compiled"
     return None if str(chosen).lower() in _OFF else Path(chosen).expanduser()
 
 
-def _caches_of_the_user() -> Path:
+def caches_of_the_user() -> Path:
+    """Where the library may keep what can be made again."""
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        caches = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        caches = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    else:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return caches / "streambayes"
 
 
 class _Compiling:
@@ -141,11 +144,16 @@ def _read(name: str) -> Any:
 
 
 def _usable_folder() -> Path | None:
-    """The folder for this processor and version of JAX; none if the user has set one in JAX itself."""
+    """The folder that is used now; none if the user has set one in JAX itself."""
     set_by_user = _read("jax_compilation_cache_dir") is not None and not _Compiling.threads
     folder = _folder()
     if set_by_user or folder is None:
         return None
+    return folder_for_programs(folder)
+
+
+def folder_for_programs(folder: Path) -> Path | None:
+    """The folder within this one that is for this processor and version of JAX; none if it cannot be used."""
     return _prepared(folder / f"jax-{jax.__version__}-{_processor()}")
 
 
@@ -164,7 +172,7 @@ def _prepared(folder: Path) -> Path | None:
         for _, size, entry in files:  # the newest stay
             total += size
             if total > _MOST_BYTES:
-                entry.unlink()
+                entry.unlink(missing_ok=True)
     except OSError:
         return None
     return folder
