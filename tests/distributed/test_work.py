@@ -317,6 +317,11 @@ def test_what_a_cluster_cannot_do_is_refused():
         svi.step(svi.init({"x": [1.0, 2.0]}), Here([{"x": [1.0, 2.0]}]))
 
 
+def test_a_batch_says_what_it_is():
+    assert repr(Here([], label="January")) == "<batch 'January' on a cluster>"
+    assert repr(Here([])) == "<batch on a cluster>"
+
+
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "2"])
 def test_local_sweeps_are_counted(value):
     with pytest.raises(ValueError, match="local_sweeps must be a whole number of at least 1"):

@@ -117,6 +117,8 @@ class Dask:
 class _DaskShards(ClusterShards):
     """Partitions; ``_held_rows`` has the futures of their blocks."""
 
+    _where = "Dask"
+
     def __init__(self, client: "Client", rows: Any, **facts: Any) -> None:
         super().__init__(**facts)
         self._client = client

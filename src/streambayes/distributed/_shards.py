@@ -107,6 +107,8 @@ class ClusterShards(Shards):
         accelerate: Whether sweeps are extrapolated.
     """
 
+    _where = "a cluster"
+
     def __init__(
         self,
         *,
@@ -124,6 +126,10 @@ class ClusterShards(Shards):
         self._held: _Held | None = None
         self._sums: _Sums | None = None
         self._has_kept = False
+
+    def __repr__(self) -> str:
+        called = "" if self.label is None else f" {self.label!r}"
+        return f"<batch{called} on {self._where}>"
 
     @staticmethod
     @abc.abstractmethod

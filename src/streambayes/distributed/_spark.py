@@ -124,6 +124,8 @@ class Spark:
 class _SparkShards(ClusterShards):
     """A DataFrame; ``_held_rows`` has its blocks as Spark holds them."""
 
+    _where = "Spark"
+
     def __init__(self, frame: "DataFrame", **facts: Any) -> None:
         super().__init__(**facts)
         self._frame = frame
