@@ -527,6 +527,13 @@ class TestBadInput:
         with pytest.raises(error, match=sentence):
             sb.StreamLearner(*arguments)
 
+    def test_a_policy_that_is_no_definition_is_refused(self):
+        class Mine(sb.SVB):
+            pass
+
+        with pytest.raises(TypeError, match=r"no definition yet; put @sb\.definition above"):
+            sb.StreamLearner(PAIR, Mine())
+
     @pytest.mark.parametrize(
         ("settings", "error", "sentence"),
         [

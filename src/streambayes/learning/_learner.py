@@ -13,6 +13,7 @@ from streambayes._core.batch import Batch
 from streambayes._core.column import Column
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope
+from streambayes._core.pytree import is_definition
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractFamily, Blocks
 from streambayes.forgetting import SVB, AbstractForgetting, Auto
@@ -117,6 +118,12 @@ class StreamLearner:
         if not isinstance(forgetting, AbstractForgetting):
             message = (
                 f"StreamLearner: forgetting must be a policy such as HPP(), got {forgetting!r}"
+            )
+            raise TypeError(message)
+        if not is_definition(type(forgetting)):
+            name = type(forgetting).__name__
+            message = (
+                f"StreamLearner: {name} is no definition yet; put @sb.definition above the class"
             )
             raise TypeError(message)
         if model.is_coupled and not forgetting.takes_coupled:
