@@ -66,6 +66,28 @@ def test_two_executors_share_the_work(spark):
     assert len(set(data["executor"].to_pylist())) == 2
 
 
+def test_collections_after_every_task_have_little_to_look_through(spark):
+    def tell(batches):
+        import gc
+        import sys
+
+        for _ in batches:
+            pass
+        facts = {
+            "has_learned": ["streambayes" in sys.modules],
+            "spared": [gc.get_freeze_count()],
+            "seen": [len(gc.get_objects())],
+        }
+        yield pa.RecordBatch.from_pydict(facts)
+
+    case = CASES["regression"]
+    case.learner.step(case.start(), Spark(spark).batch(frame(spark, case.batch(1), 4)))
+    told = spark.range(0, 4, 1, 4).mapInArrow(tell, "has_learned boolean, spared long, seen long")
+    workers = [facts for facts in told.toArrow().to_pylist() if facts["has_learned"]]
+    assert workers
+    assert all(facts["spared"] > 10 * facts["seen"] for facts in workers)
+
+
 @pytest.mark.parametrize("name", ["regression", "mixture HPP"])
 def test_many_partitions_are_added_up_on_the_way(spark, monkeypatch, name):
     monkeypatch.setattr(_shards, "_FEW_SUMS", 0)

@@ -25,6 +25,7 @@ from streambayes.distributed._work import (
     failing,
     hold,
     perform,
+    settle,
 )
 from streambayes.models import AbstractModel
 from streambayes.sources._files import cells_of
@@ -214,9 +215,10 @@ def hold_rows(order: bytes, batches: Iterator[Any]) -> Iterator[Any]:
                     "failure": None,
                 }
             )
+    for _ in batches:  # or Spark would not use this process again
+        pass
+    settle(order)
     if said:
-        for _ in batches:  # or Spark would not use this process again
-            pass
         blank = BlockFacts(shard, -1, 0, "", is_single=False, mark=0)
         yield _record({**blank._asdict(), "values": b"", "failure": said[0]})
 
@@ -229,6 +231,7 @@ def read_rows(order: bytes, batches: Iterator[Any]) -> Iterator[Any]:
         found = perform(order, hold(order, shard, _tables(batches)))
     for _ in batches:  # or Spark would not use this process again
         pass
+    settle(order)
     if said or found is not None:
         yield _reply(shard, said[0] if said else None, found)
 
@@ -251,6 +254,7 @@ def perform_order(order: bytes, batches: Iterator[Any]) -> Iterator[Any]:
         found = perform(order, rows)
     for _ in rows:
         pass
+    settle(order)
     if said or found is not None:
         first = shards[0] if shards else _partition()
         yield _reply(first, said[0] if said else None, found)

@@ -7,6 +7,7 @@ stays in the process, and on disk for the next one.
 import contextlib
 import ctypes
 import functools
+import gc
 import os
 import pickle
 import shutil
@@ -53,6 +54,7 @@ __all__ = [
     "kind_of",
     "lacking",
     "perform",
+    "settle",
     "versions",
 ]
 
@@ -167,6 +169,23 @@ def perform(order: bytes, blocks: Iterable[Block]) -> np.ndarray | None:
     operation: Callable[..., np.ndarray | None] = getattr(_worker(asked.job), asked.operation)
     with float64_scope():
         return operation(asked, blocks)
+
+
+def settle(order: bytes) -> None:
+    """Spare what is there now from garbage collections, the first time that such an order is done.
+
+    For processes that collect after every task, as Spark's do: with JAX among what is looked through, that took
+    three quarters of the processor time of a small task.
+    """
+    asked: Order = pickle.loads(order)  # noqa: S301 - as below
+    _spare(asked.job, asked.operation)
+
+
+@functools.lru_cache(maxsize=256)
+def _spare(job: bytes, operation: str) -> None:  # noqa: ARG001 - each compiles and keeps something of its own
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def _received(order: bytes) -> Order:
