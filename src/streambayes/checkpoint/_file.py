@@ -119,7 +119,7 @@ def _as_state(value: Any) -> LearnerState:
         message = f"it holds a {type(value).__name__}, not a state"
         raise TypeError(message)
     with float64_scope():
-        expected = value.forgetting.init(value.prior)
+        expected = jax.eval_shape(value.forgetting.init, value.prior)
     same = str(jax.tree.structure(expected)) == str(jax.tree.structure(value.memory))
     if not same or value.num_batches < 0 or value.scale.shift.shape != (len(value.model.columns),):
         message = "the parts of the state do not fit together"

@@ -11,11 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.precision import float64_scope, to_host
-from streambayes._core.scale import Scale
 from streambayes.families import (
     AbstractFamily,
     Beta,
-    Blocks,
     Dirichlet,
     Gamma,
     MultivariateNormal,
@@ -23,10 +21,10 @@ from streambayes.families import (
     Normal,
     NormalGamma,
     NormalWishart,
-    Point,
 )
 from streambayes.learning import StreamBatch
 from streambayes.models import AbstractNetwork
+from streambayes.models._base import parameter_names
 
 __all__ = ["Change", "DriftStream", "Kind", "make_drift"]
 
@@ -108,11 +106,9 @@ class DriftStream:
         """The true parameters of a batch by readable name: those of ``LearnerState.summary``."""
         with float64_scope():
             values = self._model.shown(self.parameters(batch))
-            scale = Scale.identity(self._model.columns, free=False)
-            sections = self._model.marginals(Point(Blocks.of_prior(self._model.prior())), scale)
             return {
                 str(name): float(value)
-                for section, shown in zip(sections, values, strict=True)
+                for section, shown in zip(parameter_names(self._model), values, strict=True)
                 for part, array in zip(section, shown, strict=True)
                 for name, value in zip(part.names.flat, np.asarray(array).flat, strict=True)
             }

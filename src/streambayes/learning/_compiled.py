@@ -183,6 +183,7 @@ class Stepper:
         self.model = model
         self._kind = kind
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
+        self.init = Program(self._init)
         self.learn = Program(self._learn)
         self.learn_several = Program(self._learn_several, static_argnames=("with_notes",))
         self.learn_many = Program(jax.vmap(self._learn, in_axes=(None, *(0,) * 8)))
@@ -210,6 +211,9 @@ class Stepper:
         """The policy of these numbers."""
         policy: Policy = jax.tree.unflatten(self._kind, settings.policy)
         return policy
+
+    def _init(self, settings: Settings, prior: Blocks) -> Any:
+        return self.policy_of(settings).init(prior)
 
     def _learn(self, settings: Settings, *given: Any) -> tuple[Any, Array]:
         memory, facts = self.learned(settings, *given)

@@ -13,6 +13,7 @@ from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, Blocks, Point
 from streambayes.learning._state import LearnerState
 from streambayes.models import AbstractModel
+from streambayes.models._base import parameter_names
 
 __all__ = ["Noter", "Notes", "noter", "rounded"]
 
@@ -44,10 +45,7 @@ class Noter:
         self._model = model
         self._labels = model.labels()
         self._blocks = [str(label) for each in self._labels.values() for label in each.flat]
-        with float64_scope():
-            prior = Point(Blocks.of_prior(model.prior()))
-            sections = model.marginals(prior, Scale.identity(model.columns, free=False))
-        shown = [part for section in sections for part in section]
+        shown = [part for section in parameter_names(model) for part in section]
         self._names = [str(name) for part in shown for name in part.names.flat]
         self._homes = [str(block) for part in shown for block in part.blocks.flat]
         self._program = Program(self.noted)

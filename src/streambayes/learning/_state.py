@@ -17,6 +17,7 @@ from streambayes._core.table import Table
 from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks
 from streambayes.forgetting import AbstractForgetting
 from streambayes.models import AbstractModel
+from streambayes.models._base import parameter_names
 
 __all__ = ["LearnerState", "ParameterSummary", "PosteriorSummary", "StepInfo", "by_label"]
 
@@ -142,9 +143,8 @@ class LearnerState:
         with float64_scope():
             tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
             found = _summariser(self.model)(self.belief, self.scale, tails)
-            sections = self.model.marginals(self.belief, self.scale)
         rows: list[ParameterSummary] = []
-        for section, tables in zip(sections, found, strict=True):
+        for section, tables in zip(parameter_names(self.model), found, strict=True):
             names = np.stack([part.names.ravel() for part in section], -1)
             numbers = np.stack([np.asarray(table) for table in tables], -1)  # (4, size, parts)
             rows.extend(

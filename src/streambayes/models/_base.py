@@ -1,6 +1,7 @@
 """AbstractModel: all that the learner knows of a model."""
 
 import abc
+import functools
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Self, TypeVar, final
 
@@ -10,10 +11,11 @@ from jax import Array
 
 from streambayes._core.batch import Batch
 from streambayes._core.column import Column
+from streambayes._core.precision import float64_scope
 from streambayes._core.scale import Scale
-from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks
+from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks, Point
 
-__all__ = ["AbstractModel", "Parameters", "Section"]
+__all__ = ["AbstractModel", "Parameters", "Section", "parameter_names"]
 
 Local = TypeVar("Local")
 Summary = TypeVar("Summary")
@@ -214,3 +216,27 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
     def scale_from_data(self, free: bool) -> Scale:
         """The identity; continuous columns take their units from the data if ``free``."""
         return Scale.identity(self.columns, free=free)
+
+
+class ParameterNames(NamedTuple):
+    """What ``Parameters`` are called, whatever is believed of them."""
+
+    names: np.ndarray
+    blocks: np.ndarray
+
+
+@functools.cache
+def parameter_names(model: AbstractModel[Any, Any]) -> tuple[tuple[ParameterNames, ...], ...]:
+    """Names of all parameters of a model, as ``marginals`` has them; nothing is computed for it."""
+    found: list[tuple[ParameterNames, ...]] = []
+
+    def look() -> None:
+        prior = Point(Blocks.of_prior(model.prior()))
+        found.extend(
+            tuple(ParameterNames(part.names, part.blocks) for part in section)
+            for section in model.marginals(prior, Scale.identity(model.columns, free=False))
+        )
+
+    with float64_scope():
+        jax.eval_shape(look)
+    return tuple(found)
