@@ -1,14 +1,17 @@
 """Learning on a real Dask cluster of two worker processes."""
 
 import os
+import threading
 import time
 from pathlib import Path
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from dask import bag
 from distributed import wait
 
 import streambayes as sb
@@ -166,8 +169,9 @@ def test_what_is_no_cluster_is_refused(dask_client, monkeypatch):
     case = CASES["regression"]
     with pytest.raises(TypeError, match=r"expected a distributed\.Client, got int"):
         Dask(1)
-    with pytest.raises(TypeError, match="dask dataframe or array, got dict"):
-        Dask(dask_client).batch({"x": [1.0]})
+    for other in ({"x": [1.0]}, bag.from_sequence([1]), dask.delayed(1)):
+        with pytest.raises(TypeError, match=r"dask dataframe or array, got (dict|Bag|Delayed)"):
+            Dask(dask_client).batch(other)
     with pytest.raises(TypeError, match=r"given as sb.distributed.Dask\(client\).batch"):
         case.learner.step(case.start(), frame([case.batch(1)]))
     monkeypatch.setattr(_shards, "versions", lambda: {**_work.versions(), "streambayes": "0"})
@@ -194,6 +198,34 @@ def test_a_worker_without_the_library_says_so():
         ) as raised:
             learner.init(Dask(client).batch(da.ones(10)))
     assert "install it where the workers run" in str(raised.value)
+
+
+def test_a_client_that_is_closed_or_without_workers_says_so():
+    from distributed import Client, LocalCluster
+
+    case = CASES["mixture HPP"]
+    start, rows = case.start(), frame([case.batch(1)])
+    where = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": "CRITICAL"}
+    with LocalCluster(n_workers=0, threads_per_worker=1, **where) as cluster:
+        with Client(cluster) as client, Client(cluster) as other:
+            late = threading.Timer(1.0, cluster.scale, [1])
+            late.start()
+            with pytest.warns(UserWarning, match="no workers yet; waiting for one"):
+                state, _ = case.learner.step(start, Dask(client).batch(rows))
+            assert_same(case.learner.step(start, case.batch(1))[0], state)
+            kept = other.persist(rows)
+            wait(kept)
+            other.close()
+            with pytest.raises(ClusterError, match="are gone when the client that did so is close"):
+                case.learner.step(start, Dask(client).batch(kept))
+            batch = Dask(client).batch(rows)
+            batch.on_sweep = lambda number, _: client.close() if number == 2 else None
+            with pytest.raises(ClusterError, match="the client is closed; make another one"):
+                case.learner.step(start, batch)
+        with pytest.raises(ClusterError, match="the client is closed; make another one"):
+            case.learner.step(start, batch)
+        with pytest.raises(ClusterError, match="the client is closed; make another one"):
+            Dask(client)
 
 
 def test_threads_of_one_process_share_the_work():

@@ -1,6 +1,7 @@
 """Learning on a real Spark cluster: a master and two workers, each in processes of its own."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,10 +15,20 @@ import pyarrow as pa
 import pytest
 
 import streambayes as sb
-from streambayes.distributed import ClusterError, Spark, _shards, _streaming, _work, spark_stream
+from streambayes.distributed import (
+    ClusterError,
+    Spark,
+    _shards,
+    _spark,
+    _streaming,
+    _work,
+    spark_stream,
+)
 from tests._pages import run_page
 from tests.distributed import _clusters
 from tests.distributed._cases import CASES, NUM_ROWS, assert_same
+
+ROOT = Path(_clusters.SOURCES).parent
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -178,6 +189,11 @@ def test_bad_rows_and_other_errors_are_one_sentence(spark, monkeypatch):
     double = spark.createDataFrame([(1.0, 1.0, 1.0)], "x double, x double, y double")
     with pytest.raises(ValueError, match="has column 'x' more than once"):
         case.learner.step(state, cluster.batch(double))
+    capital = spark.createDataFrame([(1.0, 1.0, 1.0)], "x double, y double, Y double")
+    with pytest.raises(ValueError, match="has column 'Y' and 'y' more than once"):
+        case.learner.step(state, cluster.batch(capital))
+    with pytest.raises(ValueError, match="column 'x' must hold single values, not array<int>"):
+        cluster.batches(spark.sql("select array(1) x"), by="x")
     for batch in ({"x": [1.0], "y": [1.0]}, spark.readStream.format("rate").load()):
         with pytest.raises(TypeError, match=r"Spark DataFrame, got dict|learned by .*spark_stream"):
             cluster.batch(batch)
@@ -209,6 +225,93 @@ def test_columns_may_have_any_name(spark):
     rows = {name: np.arange(20.0)}
     state = learner.init(Spark(spark).batch(spark.createDataFrame(pa.table(rows))))
     assert_same(learner.init(rows), state)
+
+
+STOPPED = """
+import os, signal, threading
+import pyarrow as pa
+from pyspark.sql import SparkSession
+import streambayes as sb
+from tests.distributed._cases import CASES
+
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+case = CASES["mixture HPP"]
+learner = case.learner.replace(max_sweeps=10**6, tolerance=0.0)
+state = case.start()
+rows = spark.createDataFrame(pa.table(case.batch(1)))
+cluster = sb.distributed.Spark(spark)
+
+def tried(name, function, after=None):
+    if after is not None:
+        batch.on_sweep = lambda number, _: after() if number == 2 else None
+    try:
+        function()
+    except BaseException as error:
+        print(f"{name}: {type(error).__name__} {error}")
+
+def soon(function):
+    threading.Timer(0.2, function).start()
+
+batch = cluster.batch(rows)
+tried("Ctrl-C", lambda: learner.step(state, batch), lambda: soon(lambda: os.kill(os.getpid(), signal.SIGINT)))
+over = threading.Event()
+
+def cancel():  # until one is met while it runs
+    while not over.wait(0.02):
+        spark.sparkContext.cancelAllJobs()
+
+tried("cancelled", lambda: learner.step(state, batch), lambda: soon(cancel))
+over.set()
+print("held:", spark._jsc.getPersistentRDDs())
+tried("stopped", lambda: learner.step(state, batch), lambda: soon(spark.stop))
+tried("afterwards", lambda: learner.init(cluster.batch(rows)))
+tried("batches", lambda: cluster.batches(rows, by="x"))
+tried("again", lambda: sb.distributed.Spark(spark))
+"""
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_is_interrupted_or_stopped_says_so(tmp_path):
+    environment = _clusters.spark_environment(tmp_path)
+    environment["PYTHONPATH"] = os.pathsep.join([_clusters.SOURCES, str(ROOT)])
+    said = _clusters.run_script(STOPPED, env=environment).splitlines()
+    over = "ClusterError the Spark session is stopped; make another one"
+    assert said == [
+        "Ctrl-C: KeyboardInterrupt ",
+        "cancelled: ClusterError the job was cancelled in Spark; the state is as it was",
+        "held: {}",
+        f"stopped: {over}",
+        f"afterwards: {over}",
+        f"batches: {over}",
+        "again: ClusterError Spark: the session is stopped; make another one",
+    ]
+
+
+PAGE = """An error occurred while calling o123.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:53)
+Caused by: java.lang.OutOfMemoryError: Java heap space
+\tat java.base/java.util.Arrays.copyOf(Arrays.java:3537)
+"""
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        (PAGE, "Spark failed: java.lang.OutOfMemoryError: Java heap space"),
+        (PAGE.partition("Caused")[0], "Spark failed: org.apache.spark.SparkException: Exception"),
+        ("a failure\nof another kind", "Spark failed: a failure"),
+        ("", "Spark failed: no reason given"),
+        ("<_InactiveRpcError StatusCode.UNAVAILABLE>", "Spark Connect does not answer"),
+        ("ModuleNotFoundError: No module named 'mine'", "lacks the module 'mine': .*addArtifacts"),
+    ],
+)
+def test_pages_become_sentences(page, sentence):
+    error = _spark._worded(page)
+    assert isinstance(error, ClusterError)
+    assert re.search(sentence, str(error))
+    assert len(str(error).splitlines()) == 1
 
 
 WITHOUT = """
@@ -358,6 +461,10 @@ def test_streams_that_cannot_be_learned_are_refused(spark, tmp_path):
     when = stream.selectExpr("1d x", "2d y", "'soon' when")
     with pytest.raises(ValueError, match="column 'when' must hold numbers, dates or timestamps"):
         spark_stream(case.learner, when, checkpoint=tmp_path, time="when")
+    with pytest.raises(TypeError, match="checkpoint must be a folder, got NoneType"):
+        spark_stream(case.learner, stream, checkpoint=None)
+    with pytest.raises(TypeError, match=r"trigger must be a mapping such as .* got 'availableNow'"):
+        spark_stream(case.learner, stream, checkpoint=tmp_path, trigger="availableNow")
     (tmp_path / "file").touch()
     (tmp_path / "a" / "spark" / "commits").mkdir(parents=True)
     (tmp_path / "a" / "spark" / "commits" / "0").touch()
@@ -407,8 +514,7 @@ def test_a_driver_killed_while_streaming_goes_on_as_if_nothing_happened(tmp_path
     case = CASES["regression"]
     batches = files(tmp_path / "in", 5)
     environment = {**os.environ, **_clusters.spark_environment(tmp_path)}
-    root = Path(_clusters.SOURCES).parent
-    environment["PYTHONPATH"] = os.pathsep.join([_clusters.SOURCES, str(root)])
+    environment["PYTHONPATH"] = os.pathsep.join([_clusters.SOURCES, str(ROOT)])
     states = sb.Checkpoints(tmp_path / "kept" / "states")
 
     def ended(before=0, after=0):

@@ -18,6 +18,7 @@ from streambayes.distributed._dask import (
     spread,
     tell_parts,
 )
+from streambayes.learning import _progress
 from tests.distributed._cases import CASES, NUM_ROWS, assert_same, cut
 
 
@@ -254,6 +255,19 @@ def test_an_empty_batch_waits():
     assert case.learner.score(state, Here([{"x": [], "y": []}])).num_rows == 0
 
 
+def test_a_run_shows_the_sweeps_of_a_batch(monkeypatch, capsys):
+    monkeypatch.setattr(_progress, "_INTERVAL", 0.0)
+    case = CASES["mixture HPP"]
+    batches = [Here([case.batch(seed)]) for seed in range(2)]
+    sb.run(case.learner, batches, progress=True, prequential=False)
+    lines = [line.removeprefix("\x1b[2K") for line in capsys.readouterr().err.split("\r")]
+    assert lines[1].startswith("batch 1/2  sweep 1  bound -")
+    assert sum(line.startswith("batch 2/2  sweep ") for line in lines) == 6
+    assert lines[-1].startswith("batch 2/2  ")
+    assert "rows/s" in lines[-1]
+    assert batches[0].on_sweep is None
+
+
 def test_a_run_takes_them_beside_others(tmp_path):
     case = CASES["regression"]
     batches = [case.batch(seed) for seed in range(3)]
@@ -310,6 +324,8 @@ def test_what_a_cluster_cannot_do_is_refused():
         case.learner.forecast(state, batch)
     with pytest.raises(TypeError, match="taken by init, step, score and run only"):
         case.learner.predict(state, batch)
+    with pytest.raises(TypeError, match="a batch on a cluster is one already"):
+        sb.StreamBatch(batch)
     with pytest.raises(ValueError, match="cannot be split into rows"):
         sb.run(case.learner, [batch], test_fraction=0.5)
     svi = sb.StreamLearner(sb.models.Gaussian("x"), sb.SVI(1000, minibatch_size=10))

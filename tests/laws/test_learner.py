@@ -660,3 +660,10 @@ def test_what_distinguishes_programs_is_kept_apart():
     assert not shared(sb.HPP(), sb.HPP(max_rounds=1))
     assert not shared(sb.HPP(), sb.MHPP())
     assert sb.PowerPrior(0.9) != sb.PowerPrior(0.99)
+
+
+def test_settings_are_replaced_and_the_others_kept():
+    learner = sb.StreamLearner(sb.models.Gaussian("x"), sb.SVB(), tolerance=1e-3, max_sweeps=7)
+    other = learner.replace(forgetting=sb.HPP(), max_sweeps=9)
+    assert other.model == learner.model
+    assert (other.forgetting, other.max_sweeps, other.tolerance) == (sb.HPP(), 9, 1e-3)

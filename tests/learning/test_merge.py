@@ -271,6 +271,8 @@ class TestErrors:
     def test_wrong_types(self, sites):
         with pytest.raises(TypeError, match="must be a list of states, got a LearnerState"):
             sb.merge(sites.begin)
+        with pytest.raises(TypeError, match=r"list of states, got a dict; give its values\(\)"):
+            sb.merge({"a": sites.begin})
         with pytest.raises(TypeError, match=r"state 1 must be a state .*, got a str"):
             sb.merge([sites.begin, "site"])
         with pytest.raises(TypeError, match=r"common must be a state .*, got a StreamLearner"):

@@ -1,9 +1,12 @@
 """Dask: batches that are dask dataframes or arrays, learned where their partitions lie."""
 
-from collections.abc import Callable, Iterable
+import contextlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, final
 
 from streambayes.distributed._shards import (
+    ClusterError,
     ClusterShards,
     Reply,
     check_columns,
@@ -55,6 +58,7 @@ class Dask:
         if client.asynchronous:
             message = "Dask: the client is asynchronous; give one made without asynchronous=True"
             raise TypeError(message)
+        _check_open(client)
         self.client = client
         self._settings = check_settings(local_sweeps, accelerate)
 
@@ -72,7 +76,7 @@ class Dask:
             time: A number on any clock, for policies that measure time.
             offset: Where a source stands after the batch, as JSON has it.
         """
-        if not hasattr(rows, "to_delayed") or not hasattr(rows, "dask"):
+        if not _is_table(rows):
             message = f"Dask: a batch must be a dask dataframe or array, got {type(rows).__name__}"
             raise TypeError(message)
         return _DaskShards(
@@ -102,7 +106,8 @@ class Dask:
             groups = part.groupby(by, dropna=False, observed=True)
             return groups.size() if time is None else groups[time].max()
 
-        parts = self.client.compute(frame.map_partitions(last, meta=(time, object))).result()
+        with _in_words(self.client):
+            parts = self.client.compute(frame.map_partitions(last, meta=(time, object))).result()
         lasts = parts.groupby(level=0, dropna=False, observed=True).max()
         moments = {
             _known(value): None if time is None else _number(top) for value, top in lasts.items()
@@ -133,6 +138,10 @@ class _DaskShards(ClusterShards):
         return found
 
     def _place(self, model: AbstractModel[Any, Any], order: bytes) -> list[Part | Reply]:
+        with _in_words(self._client):
+            return self._placed(model, order)
+
+    def _placed(self, model: AbstractModel[Any, Any], order: bytes) -> list[Part | Reply]:
         parts = self._client.compute(self._delayed([column.name for column in model.columns]))
         holding = sent("_dask", "hold_partition", order, lambda failure, *_: failure)
         self._held_rows = [
@@ -170,6 +179,9 @@ class _DaskShards(ClusterShards):
 
     def _delayed(self, names: list[str]) -> list[Any]:
         """Partitions, one after the other."""
+        if not self._client.nthreads():
+            message = "Dask: the cluster has no workers yet; waiting for one"
+            warnings.warn(message, stacklevel=2)
         rows = self._rows
         if not hasattr(rows, "columns"):
             whole = rows.rechunk({1: -1}) if rows.ndim == 2 else rows
@@ -182,11 +194,13 @@ class _DaskShards(ClusterShards):
         return list(rows.to_delayed())
 
     def _read(self, model: AbstractModel[Any, Any], order: bytes, *, add: bool) -> list[Reply]:
-        parts = self._client.compute(self._delayed([column.name for column in model.columns]))
-        return self._replies("read_partition", order, parts, add=add)
+        with _in_words(self._client):
+            parts = self._client.compute(self._delayed([column.name for column in model.columns]))
+            return self._replies("read_partition", order, parts, add=add)
 
     def _perform(self, order: bytes, *, add: bool) -> list[Reply]:
-        return self._replies("perform_order", order, self._held_rows, add=add)
+        with _in_words(self._client):
+            return self._replies("perform_order", order, self._held_rows, add=add)
 
     def _replies(self, name: str, order: bytes, parts: list[Any], *, add: bool) -> list[Reply]:
         performing = sent("_dask", name, order, _unable())
@@ -204,6 +218,37 @@ class _DaskShards(ClusterShards):
 
     def _let_go(self) -> None:
         self._held_rows = []  # Dask frees what no future is left of
+
+
+def _is_table(rows: Any) -> bool:
+    """Whether these are a dataframe, a series or an array of Dask's: not a bag, nor a delayed value."""
+    from dask.delayed import Delayed
+
+    is_dask = hasattr(rows, "dask") and hasattr(rows, "to_delayed")
+    return is_dask and hasattr(rows, "ndim") and not isinstance(rows, Delayed)
+
+
+@contextlib.contextmanager
+def _in_words(client: "Client") -> Iterator[None]:
+    """Around what Dask does for us: a sentence where it cannot be done any more."""
+    from distributed import CancelledError
+
+    _check_open(client)
+    try:
+        yield
+    except CancelledError as error:
+        _check_open(client)
+        message = (
+            f"Dask has cancelled the work, or lost the rows: {str(error).splitlines()[0]} Rows that were persisted "
+            "are gone when the client that did so is closed"
+        )
+        raise ClusterError(message) from None
+
+
+def _check_open(client: "Client") -> None:
+    if client.status != "running":
+        message = f"Dask: the client is {client.status}; make another one"
+        raise ClusterError(message)
 
 
 def _known(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """A batch on any cluster: what the driver asks of the workers, whichever way it reaches them."""
 
 import abc
+import contextlib
 import functools
 import math
 import pickle
@@ -213,7 +214,8 @@ class ClusterShards(Shards):
             return
         if self._has_kept:
             self._has_kept = False
-            self._perform(pickle.dumps(held.order._replace(operation="forgotten")), add=False)
+            with contextlib.suppress(ClusterError):  # it can no longer be asked to
+                self._perform(pickle.dumps(held.order._replace(operation="forgotten")), add=False)
         self._let_go()
 
     def _hold(self, learner: StreamLearner) -> _Held:

@@ -42,6 +42,7 @@ _HELD = (
     "shard int, number int, num_rows int, lacks string, is_single boolean, mark long, values binary, "
     "failure string"
 )
+_NESTED = ("array", "map", "struct", "variant")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 _REPLY = "shard int, team int, failure string, values binary"
 
@@ -67,6 +68,9 @@ class Spark:
         if not hasattr(session, "createDataFrame"):
             message = f"Spark: expected a SparkSession, got {type(session).__name__}"
             raise TypeError(message)
+        if _is_over(session):
+            message = "Spark: the session is stopped; make another one"
+            raise ClusterError(message)
         self.session = session
         self._settings = check_settings(local_sweeps, accelerate)
 
@@ -112,9 +116,14 @@ class Spark:
         from pyspark.sql import functions
 
         check_columns(frame.columns, by, time)
+        kind = dict(frame.dtypes)[by]
+        if kind.partition("<")[0] in _NESTED:
+            message = f"batches: column {by!r} must hold single values, not {kind}"
+            raise ValueError(message)
         column = frame[quoted(by)]
         last = "cast(null as double)" if time is None else greatest(frame, time, "batches")
-        rows = frame.groupBy(column).agg(functions.expr(last)).collect()
+        with _in_words(self.session):
+            rows = frame.groupBy(column).agg(functions.expr(last)).collect()
         return [
             self.batch(frame.where(column == value), label=str(value), time=moment)
             for value, moment in in_order({row[0]: row[1] for row in rows}, by, time)
@@ -143,26 +152,33 @@ class _SparkShards(ClusterShards):
 
     def _columns(self, model: AbstractModel[Any, Any]) -> "DataFrame":
         """The frame without what the model does not need."""
-        names = [column.name for column in model.columns]
-        lost = [name for name in names if name not in self._frame.columns]
+        names, present = [column.name for column in model.columns], self._frame.columns
+        lost = [name for name in names if name not in present]
         if lost:
-            present = ", ".join(repr(name) for name in self._frame.columns) or "none"
-            message = f"the batch lacks column {lost[0]!r}; it has {present}"
+            found = ", ".join(repr(name) for name in present) or "none"
+            message = f"the batch lacks column {lost[0]!r}; it has {found}"
             raise ValueError(message)
-        twice = [name for name in names if self._frame.columns.count(name) > 1]
-        if twice:
-            message = f"the batch has column {twice[0]!r} more than once; rename one of them"
-            raise ValueError(message)
+        for name in names:
+            alike = [other for other in present if other.lower() == name.lower()]
+            if present.count(name) > 1 or (len(alike) > 1 and not self._tells_capitals()):
+                several = " and ".join(sorted({repr(other) for other in alike}))
+                message = f"the batch has column {several} more than once; rename one of them"
+                raise ValueError(message)
         # Spark itself does not quote the columns that it hands to a function
         return self._frame.selectExpr(*(f"{quoted(name)} as {_plain(name)}" for name in names))
 
+    def _tells_capitals(self) -> bool:
+        """Whether columns may differ in capitals alone; mostly Spark does not tell them."""
+        return self._frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+
     def _place(self, model: AbstractModel[Any, Any], order: bytes) -> list[Part | Reply]:
         holding = sent("_spark", "hold_rows", order, _unable(_HELD))
-        held = self._columns(model).mapInArrow(holding, _HELD).persist()
-        self._held_rows = held
-        # rows that nobody asks for any more are let go when this object is
-        self._letting_go = weakref.finalize(self, _unpersist, held)
-        told = _collected(held.drop("number", "mark", "values"))
+        with _in_words(self._frame.sparkSession):
+            held = self._columns(model).mapInArrow(holding, _HELD).persist()
+            self._held_rows = held
+            # rows that nobody asks for any more are let go when this object is
+            self._letting_go = weakref.finalize(self, _unpersist, held)
+            told = held.drop("number", "mark", "values").toArrow()
         self._is_wide = len(told["shard"].unique()) > _FAN
         alike = told.group_by(["shard", "lacks", "is_single", "failure"])
         sums = alike.aggregate([("num_rows", "sum"), ("num_rows", "max")])
@@ -180,11 +196,13 @@ class _SparkShards(ClusterShards):
         ]
 
     def _read(self, model: AbstractModel[Any, Any], order: bytes, *, add: bool) -> list[Reply]:
-        return _replies(self._columns(model), "read_rows", order, add=add)
+        with _in_words(self._frame.sparkSession):
+            return _replies(self._columns(model), "read_rows", order, add=add)
 
     def _perform(self, order: bytes, *, add: bool) -> list[Reply]:
         assert self._held_rows is not None
-        return _replies(self._held_rows, "perform_order", order, add=add and self._is_wide)
+        with _in_words(self._frame.sparkSession):
+            return _replies(self._held_rows, "perform_order", order, add=add and self._is_wide)
 
     def _let_go(self) -> None:
         self._letting_go()
@@ -199,7 +217,7 @@ def _replies(rows: "DataFrame", name: str, order: bytes, *, add: bool) -> list[R
         replies = replies.groupBy("team").applyInArrow(adding, _REPLY)
     return [
         Reply(row["shard"], row["failure"], _numbers(row["values"]))
-        for row in _collected(replies).to_pylist()
+        for row in replies.toArrow().to_pylist()
     ]
 
 
@@ -371,28 +389,65 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _collected(frame: "DataFrame") -> Any:
-    """A small result as an Arrow table; what Spark says of workers that cannot run is put into a sentence."""
+@contextlib.contextmanager
+def _in_words(session: "SparkSession") -> Iterator[None]:
+    """Around what Spark does for us: of the pages that it raises, the sentence that says what is wrong."""
     try:
-        return frame.toArrow()
-    except Exception as error:
-        said = str(error)
-        if "PYTHON_VERSION_MISMATCH" in said:
-            message = "the workers run another version of Python than the driver: set PYSPARK_PYTHON to the same one"
-            raise ClusterError(message) from None
-        if "No module named" in said:
-            lost = said.partition("No module named")[2].split("\n")[0].strip()
-            message = (
-                f"the Python of the workers lacks the module {lost}: install it there, or set PYSPARK_PYTHON to one "
-                "that has it"
-            )
-            raise ClusterError(message) from None
-        # of a page of Java's, the last sentence that is meant for people; memory or machines that failed have none
-        told = re.findall(r"Caused by: [\w.$]+: (\[[A-Z_.]+\] .+)", said)
-        if told:
-            message = f"Spark cannot read the batch: {told[-1].strip()}"
-            raise ValueError(message) from None
+        yield
+    except ValueError:  # our own
         raise
+    except Exception as error:
+        if _was_interrupted(error):
+            raise KeyboardInterrupt from None
+        if _is_over(session):
+            message = "the Spark session is stopped; make another one"
+            raise ClusterError(message) from None
+        raise _worded(str(error)) from error
+
+
+def _worded(said: str) -> Exception:
+    """What is wrong, from a page of Spark's and Java's."""
+    if "PYTHON_VERSION_MISMATCH" in said:
+        message = "the workers run another version of Python than the driver: set PYSPARK_PYTHON to the same one"
+        return ClusterError(message)
+    if "No module named" in said:
+        lost = said.partition("No module named")[2].split("\n")[0].strip()
+        message = (
+            f"the Python of the workers lacks the module {lost}: install it there, set PYSPARK_PYTHON to one "
+            "that has it, or send a file of your own with spark.addArtifacts(path, pyfile=True)"
+        )
+        return ClusterError(message)
+    if "StatusCode.UNAVAILABLE" in said:
+        return ClusterError("the server of Spark Connect does not answer")
+    if "SPARK_JOB_CANCELLED" in said:
+        return ClusterError("the job was cancelled in Spark; the state is as it was")
+    # the last sentence that is meant for people; memory or machines that failed have none
+    told = re.findall(r"Caused by: [\w.$]+: (\[[A-Z_.]+\] .+)", said)
+    if told:
+        return ValueError(f"Spark cannot read the batch: {told[-1].strip()}")
+    causes = re.findall(r"^(?:Caused by)?: ?([\w.$]+: .+)", said, re.MULTILINE)
+    first = next((line for line in said.splitlines() if line.strip()), "no reason given")
+    return ClusterError(f"Spark failed: {causes[-1] if causes else first}")
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind an error: Spark cancels its jobs then, and complains of that."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt):
+            return True
+        seen = seen.__context__
+    return False
+
+
+def _is_over(session: Any) -> bool:
+    """Whether a session, classic or of Connect, was stopped."""
+    if hasattr(session, "is_stopped"):  # of Connect
+        return bool(session.is_stopped)
+    try:
+        return bool(session._jsparkSession.sparkContext().isStopped())  # noqa: SLF001
+    except Exception:  # noqa: BLE001 - whatever it is, nobody answers
+        return True
 
 
 def _unpersist(frame: "DataFrame") -> None:

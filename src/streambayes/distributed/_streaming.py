@@ -62,6 +62,13 @@ def spark_stream(
             "sb.distributed.Spark(spark).batch(frame)"
         )
         raise TypeError(message)
+    if not isinstance(checkpoint, str | Path):
+        kind = type(checkpoint).__name__
+        message = f"spark_stream: checkpoint must be a folder, got {kind}"
+        raise TypeError(message)
+    if trigger is not None and not isinstance(trigger, Mapping):
+        message = f"spark_stream: trigger must be a mapping such as {{'availableNow': True}}, got {trigger!r}"
+        raise TypeError(message)
     needed = [column.name for column in learner.model.columns]
     lost = [name for name in (*needed, *([time] if time else [])) if name not in frame.columns]
     if lost:

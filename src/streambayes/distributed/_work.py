@@ -285,7 +285,9 @@ class Worker:
         self._stepper = stepper(model, policy)
         self._scorer = scorer(model)
         with float64_scope():
-            self._start = policy.belief(policy.init(Blocks.of_prior(model.prior())))
+            self._start = jax.eval_shape(
+                lambda: policy.belief(policy.init(Blocks.of_prior(model.prior())))
+            )
         self._tree = jax.tree.structure(self._start)
         self._known: dict[Kind, tuple[Any, Piece]] = {}
 

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -61,6 +61,13 @@ class StreamBatch:
     remarks: tuple[str, ...] = ()
     offset: Any = None
 
+    def __post_init__(self) -> None:
+        refuse_clusters(self.columns, "StreamBatch: a batch on a cluster is one already")
+        if not isinstance(self.columns, Mapping):
+            kind = type(self.columns).__name__
+            message = f"StreamBatch: columns must be a mapping of names to arrays, got {kind}"
+            raise TypeError(message)
+
 
 class Pieces(abc.ABC):
     """Tables in order, which can be read again and again: a stream of batches, or one batch in pieces."""
@@ -88,12 +95,14 @@ class Shards(abc.ABC):
         time: A number on any clock, as for ``StreamBatch``.
         offset: Where a source stands after the batch.
         accelerate: Whether sweeps are extrapolated, so that fewer are needed.
+        on_sweep: Called with their number and the bound after each, of which some take a second.
     """
 
     label: str | None = None
     time: float | None = None
     offset: Any = None
     accelerate: bool = False
+    on_sweep: Callable[[int, float], None] | None = None
 
     @abc.abstractmethod
     def num_rows(self, learner: Any, state: Any = None) -> int:

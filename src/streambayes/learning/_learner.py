@@ -27,6 +27,7 @@ from streambayes.learning._intake import (
     lacking_columns,
     pad,
     read_rows,
+    refuse_clusters,
 )
 from streambayes.learning._piecewise import Pass, PiecePasses, learn_pieces
 from streambayes.learning._prediction import Classification, Forecast, Prediction
@@ -175,12 +176,12 @@ class StreamLearner:
         scale = self._scale.freeze(rows) if rows.shape[1] else self._scale
         with float64_scope():
             prior = self._internal(self._prior, scale, Blocks.of_prior(self.model.prior()))
-            memory = self.forgetting.init(prior)
+            memory = self._stepper.init(self._settings, prior)
             if self._start:
                 start = self._internal(self._start, scale, prior)
             else:
                 start = self._best_start(key, rows, prior, scale)
-            belief = self.forgetting.belief(self.forgetting.init(start))
+            belief = self.forgetting.belief(self._stepper.init(self._settings, start))
         return LearnerState(
             prior=prior,
             memory=memory,
@@ -349,6 +350,9 @@ class StreamLearner:
             level: The probability of the intervals.
         """
         self._check_state(state)
+        refuse_clusters(
+            rows, "predict: a batch on a cluster is taken by init, step, score and run only"
+        )
         name = self.model.target if variable is None else variable
         if name is not None and not isinstance(name, str):
             message = f"predict: variable must be one name, got {name!r}"
@@ -489,7 +493,13 @@ class StreamLearner:
         if isinstance(pieces, Shards):
             passed: Pass = pieces.passes(self, state.scale)
             memory, flat = learn_pieces(
-                self._stepper, self._settings, state, passed, elapsed, accelerate=pieces.accelerate
+                self._stepper,
+                self._settings,
+                state,
+                passed,
+                elapsed,
+                accelerate=pieces.accelerate,
+                on_sweep=pieces.on_sweep,
             )
             return memory, flat, pieces.num_rows(self, state)
         sizes: list[int] = []
@@ -567,13 +577,14 @@ class StreamLearner:
             fresh = self._best_start(jax.random.key(0), rows, state.prior, state.scale)
             if self._best_of([seen, fresh], rows, seen, state.scale) == 0:
                 return state, ()
-            belief = self.forgetting.belief(self.forgetting.init(fresh))
+            belief = self.forgetting.belief(self._stepper.init(self._settings, fresh))
         event = "latent variables start anew from this batch: too little was seen before it"
         return replaced(state, belief=belief), (event,) if state.num_batches else ()
 
     def replace(self, **settings: Any) -> "StreamLearner":
-        """The same learner with some settings replaced, such as ``max_sweeps``."""
-        return StreamLearner(self.model, self.forgetting, **{**self._given(), **settings})
+        """The same learner with some settings replaced, such as ``max_sweeps`` or ``forgetting``."""
+        given = {"model": self.model, "forgetting": self.forgetting, **self._given()}
+        return StreamLearner(**{**given, **settings})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(StreamLearner, **self._given()), (self.model, self.forgetting)

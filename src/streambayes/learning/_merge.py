@@ -1,7 +1,7 @@
 """merge: one state from states that were learned apart."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -116,8 +116,9 @@ def _log_shares(sites: list[LearnerState], gained: np.ndarray) -> np.ndarray:
 
 def _checked(states: Any, common: Any) -> list[LearnerState]:
     """The states as a list, if they can be merged."""
-    if not isinstance(states, Iterable):
-        message = f"merge: states must be a list of states, got a {type(states).__name__}"
+    if not isinstance(states, Iterable) or isinstance(states, Mapping | str):
+        hint = "; give its values()" if isinstance(states, Mapping) else ""
+        message = f"merge: states must be a list of states, got a {type(states).__name__}{hint}"
         raise TypeError(message)
     sites = list(states)
     if not sites:

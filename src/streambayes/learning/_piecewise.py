@@ -72,6 +72,7 @@ def learn_pieces(
     elapsed: float,
     *,
     accelerate: bool = False,
+    on_sweep: Callable[[int, float], None] | None = None,
 ) -> tuple[Any, Any]:
     """What ``Stepper.learn`` returns, for the batch that all pieces are together.
 
@@ -84,6 +85,7 @@ def learn_pieces(
         passed: A pass over the pieces.
         elapsed: Time since the last batch.
         accelerate: Whether sweeps are extrapolated, where they can be.
+        on_sweep: Called with their number and the bound after each.
     """
     total, hides = passed(state.belief)
     clock = Clock(
@@ -103,6 +105,8 @@ def learn_pieces(
             at, is_over = jumps.judged(at, after, is_over=bool(is_over))
         else:
             at = after
+        if on_sweep is not None:
+            on_sweep(int(at.num_sweeps), float(at.bound))
         if is_over or at.num_sweeps >= settings.max_sweeps:
             break
         if leaps:

@@ -1,9 +1,12 @@
 """A line on the terminal that says how far a run is."""
 
+import contextlib
 import sys
 import time
-from typing import Self, TextIO, final
+from collections.abc import Iterator
+from typing import Any, Self, TextIO, final
 
+from streambayes.learning._intake import Shards
 from streambayes.learning._record import StepRecord
 
 __all__ = ["Progress"]
@@ -28,36 +31,65 @@ class Progress:
         self._drawn = 0.0
         self._rows = 0
         self._last: tuple[int, StepRecord] | None = None
+        self._sweep: tuple[int, float] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shown and self._last is not None:
+        if self._shown and (self._last is not None or self._sweep is not None):
             self._draw()
             self._stream.write("\n")
 
     def update(self, num_batches: int, record: StepRecord) -> None:
         """A batch was learned."""
         self._rows += record.num_rows
-        self._last = (num_batches, record)
+        self._last, self._sweep = (num_batches, record), None
+        self._redraw()
+
+    @contextlib.contextmanager
+    def watching(self, batch: Any) -> Iterator[None]:
+        """While a batch is learned: one on a cluster tells of its sweeps, which take a while."""
+        if not isinstance(batch, Shards):
+            yield
+            return
+        batch.on_sweep = self._swept
+        try:
+            yield
+        finally:
+            batch.on_sweep = None
+
+    def _swept(self, number: int, bound: float) -> None:
+        self._sweep = (number, bound)
+        self._redraw()
+
+    def _redraw(self) -> None:
         now = time.perf_counter()
         if self._shown and now - self._drawn >= _INTERVAL:
             self._draw()
             self._drawn = now
 
     def _draw(self) -> None:
-        if self._last is None:
-            return
-        num_batches, record = self._last
-        rate = self._rows / max(time.perf_counter() - self._started, 1e-9)
         of = f"/{self._total}" if self._total is not None else ""
-        parts = [f"batch {num_batches}{of}", f"{rate:,.0f} rows/s"]
-        if record.bound is not None and record.num_rows:
-            parts.append(f"bound {record.bound / record.num_rows:.4f} per row")
-        if isinstance(record.rho, dict):
-            parts.append(f"E[rho] {min(record.rho.values()):.3f} .. {max(record.rho.values()):.3f}")
-        elif record.rho is not None:
-            parts.append(f"E[rho] {record.rho:.3f}")
+        num_batches = self._last[0] if self._last is not None else 0
+        if self._sweep is not None:
+            number, bound = self._sweep
+            parts = [f"batch {num_batches + 1}{of}", f"sweep {number}", f"bound {bound:.8g}"]
+        else:
+            parts = [f"batch {num_batches}{of}", *self._of_last()]
         self._stream.write("\r\x1b[2K" + "  ".join(parts))
         self._stream.flush()
+
+    def _of_last(self) -> Iterator[str]:
+        """What is said of the last batch."""
+        if self._last is None:
+            return
+        _, record = self._last
+        rate = self._rows / max(time.perf_counter() - self._started, 1e-9)
+        yield f"{rate:,.0f} rows/s"
+        if record.bound is not None and record.num_rows:
+            yield f"bound {record.bound / record.num_rows:.4f} per row"
+        if isinstance(record.rho, dict):
+            yield f"E[rho] {min(record.rho.values()):.3f} .. {max(record.rho.values()):.3f}"
+        elif record.rho is not None:
+            yield f"E[rho] {record.rho:.3f}"

@@ -393,9 +393,10 @@ def _drive(
         split = _Split(names, test_fraction, group, held_out, seed, guard)
         try:
             for index, batch, train, test in split.of(stream, first):
-                for driver in drivers.values():
-                    for done in driver.take(index, batch, train, test):
-                        shown.update(done.index + 1 - first, done)
+                with shown.watching(batch):
+                    for driver in drivers.values():
+                        for done in driver.take(index, batch, train, test):
+                            shown.update(done.index + 1 - first, done)
                 if kept is not None:
                     kept.reached(index + 1, batch, guard.known)
         except Exception:
