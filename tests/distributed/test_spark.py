@@ -380,12 +380,13 @@ def streamed(session, folder):
     return reader.parquet(str(folder))
 
 
-def test_micro_batches_are_a_stream(spark, tmp_path):
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_micro_batches_are_a_stream(spark, tmp_path, scheme):
     case = CASES["regression"]
     batches = files(tmp_path / "in", 3)
     seen = []
     settings = {
-        "checkpoint": tmp_path / "kept",
+        "checkpoint": f"{scheme}{tmp_path / 'kept'}",
         "record": tmp_path / "run",
         "trigger": {"availableNow": True},
     }

@@ -11,7 +11,7 @@ from typing import Any, final
 from streambayes.checkpoint._file import packed, replace_file, unpacked
 from streambayes.learning import LearnerState, ManyStates
 
-__all__ = ["Checkpoint", "Checkpoints"]
+__all__ = ["Checkpoint", "Checkpoints", "names_in"]
 
 _BEGUN = "begun"
 _NAME = re.compile(r"checkpoint-(\d{12})\.sbz")
@@ -54,7 +54,7 @@ class Checkpoints:
                 message = f"Checkpoints: {name} must be a whole number of at least 1, got {value!r}"
                 raise ValueError(message)
         self.every = every
-        self._place = _Remote(folder) if "://" in str(folder) else _Local(Path(folder))
+        self._place = _place(folder)
         self._keep = keep
 
     def __repr__(self) -> str:
@@ -100,6 +100,15 @@ class Checkpoints:
 
     def _names(self) -> list[str]:
         return sorted(name for name in self._place.names() if _NAME.fullmatch(name))
+
+
+def names_in(folder: str | os.PathLike[str]) -> set[str]:
+    """What is in a folder, or at an address that fsspec knows; nothing if there is none."""
+    return set(_place(folder).names())
+
+
+def _place(folder: str | os.PathLike[str]) -> "_Local | _Remote":
+    return _Remote(folder) if "://" in str(folder) else _Local(Path(folder))
 
 
 class _Local:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from streambayes.checkpoint import Checkpoints
+from streambayes.checkpoint._store import names_in
 from streambayes.distributed._shards import ClusterShards
 from streambayes.distributed._spark import Spark, greatest
 from streambayes.learning import Resumable, StepRecord, StreamLearner, run
@@ -53,39 +54,16 @@ def spark_stream(
         local_sweeps: As for ``Spark``.
         accelerate: As for ``Spark``.
     """
-    if not isinstance(learner, StreamLearner):
-        message = f"spark_stream: learner must be a StreamLearner, got {type(learner).__name__}"
-        raise TypeError(message)
-    if not getattr(frame, "isStreaming", False):
-        message = (
-            "spark_stream: expected a streaming DataFrame, such as spark.readStream makes; a plain one is learned as "
-            "sb.distributed.Spark(spark).batch(frame)"
-        )
-        raise TypeError(message)
-    if not isinstance(checkpoint, str | Path):
-        kind = type(checkpoint).__name__
-        message = f"spark_stream: checkpoint must be a folder, got {kind}"
-        raise TypeError(message)
-    if trigger is not None and not isinstance(trigger, Mapping):
-        message = f"spark_stream: trigger must be a mapping such as {{'availableNow': True}}, got {trigger!r}"
-        raise TypeError(message)
-    needed = [column.name for column in learner.model.columns]
-    lost = [name for name in (*needed, *([time] if time else [])) if name not in frame.columns]
-    if lost:
-        present = ", ".join(repr(name) for name in frame.columns)
-        message = f"spark_stream: the stream lacks column {lost[0]!r}; it has {present}"
-        raise ValueError(message)
-    if time is not None:
-        greatest(frame, time, "spark_stream")  # what is wrong with it is said now, not by the query
-    if learner.forgetting.minibatch_size is not None:
-        message = f"spark_stream: {learner.forgetting.name} learns minibatches one by one, which a cluster cannot do"
-        raise ValueError(message)
-    # these too
+    _check_arguments(learner, frame, checkpoint, trigger, time)
+    # these too are said now, not by the query
     Spark(frame.sparkSession, local_sweeps=local_sweeps, accelerate=accelerate)
     if "://" not in str(checkpoint):
         checkpoint = Path(checkpoint).absolute()  # Java has a working directory of its own
     states, own = f"{checkpoint}/states", f"{checkpoint}/spark"
-    _check_checkpoint(learner, Checkpoints(states), Path(own))
+    if isinstance(checkpoint, Path) and checkpoint.is_file():
+        message = f"spark_stream: {checkpoint} is a file; checkpoint must be a folder"
+        raise ValueError(message)
+    _check_checkpoint(learner, Checkpoints(states), own)
     learn = _Epochs(
         learner,
         states,
@@ -167,16 +145,46 @@ def _last_time(frame: "DataFrame", name: str) -> float | None:
     return None if row is None or row[0] is None else float(row[0])
 
 
-def _check_checkpoint(learner: StreamLearner, states: Checkpoints, own: Path) -> None:
-    """Raise ``ValueError`` if one half of a checkpoint is gone, or if it is of another learner."""
-    if own.parent.is_file():
-        message = f"spark_stream: {own.parent} is a file; checkpoint must be a folder"
+def _check_arguments(
+    learner: Any, frame: Any, checkpoint: Any, trigger: Any, time: str | None
+) -> None:
+    """Raise ``TypeError`` or ``ValueError`` for what the query would fail with."""
+    if not isinstance(learner, StreamLearner):
+        message = f"spark_stream: learner must be a StreamLearner, got {type(learner).__name__}"
+        raise TypeError(message)
+    if not getattr(frame, "isStreaming", False):
+        message = (
+            "spark_stream: expected a streaming DataFrame, such as spark.readStream makes; a plain one is learned as "
+            "sb.distributed.Spark(spark).batch(frame)"
+        )
+        raise TypeError(message)
+    if not isinstance(checkpoint, str | Path):
+        kind = type(checkpoint).__name__
+        message = f"spark_stream: checkpoint must be a folder, got {kind}"
+        raise TypeError(message)
+    if trigger is not None and not isinstance(trigger, Mapping):
+        message = f"spark_stream: trigger must be a mapping such as {{'availableNow': True}}, got {trigger!r}"
+        raise TypeError(message)
+    needed = [column.name for column in learner.model.columns]
+    lost = [name for name in (*needed, *([time] if time else [])) if name not in frame.columns]
+    if lost:
+        present = ", ".join(repr(name) for name in frame.columns)
+        message = f"spark_stream: the stream lacks column {lost[0]!r}; it has {present}"
         raise ValueError(message)
-    has_begun = any((own / "commits").glob("[0-9]*"))
+    if time is not None:
+        greatest(frame, time, "spark_stream")
+    if learner.forgetting.minibatch_size is not None:
+        message = f"spark_stream: {learner.forgetting.name} learns minibatches one by one, which a cluster cannot do"
+        raise ValueError(message)
+
+
+def _check_checkpoint(learner: StreamLearner, states: Checkpoints, own: str) -> None:
+    """Raise ``ValueError`` if one half of a checkpoint is gone, or if it is of another learner."""
+    has_begun = any(name.isdigit() for name in names_in(f"{own}/commits"))
     if has_begun and not len(states):
         message = f"spark_stream: {own} says how far the stream was read, but its states are gone: choose another folder"
         raise ValueError(message)
-    if len(states) and not (own / "metadata").exists():
+    if len(states) and "metadata" not in names_in(own):
         message = f"spark_stream: {states} has states, but Spark's part of the checkpoint, {own}, is gone: choose another folder"
         raise ValueError(message)
     last = states.latest()
