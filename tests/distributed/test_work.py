@@ -20,6 +20,7 @@ from streambayes.distributed._dask import (
 )
 from streambayes.learning import _progress
 from tests.distributed._cases import CASES, NUM_ROWS, assert_same, cut
+from tests.tables import POLICIES
 
 
 class Here(ClusterShards):
@@ -93,6 +94,20 @@ def test_any_partitioning_gives_the_same_posterior(known, name, bounds):
     assert told.num_rows == NUM_ROWS
     assert told.bound == pytest.approx(info.bound, rel=1e-9)
     assert batch.held is None
+
+
+@pytest.mark.parametrize(
+    "policy", [each for each in POLICIES if each.minibatch_size is None], ids=repr
+)
+def test_every_policy_ends_where_it_does_on_one_machine(policy):
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y"]), policy)
+    batches = [CASES["regression"].batch(seed) for seed in range(3)]
+    one = other = learner.init(batches[0])
+    for time, rows in enumerate(batches):
+        one, info = learner.step(one, rows, time=time)
+        other, told = learner.step(other, Here(cut(rows, [100, 100, 350]), time=time))
+        assert_same(one, other)
+        assert told.rho == pytest.approx(info.rho, rel=1e-9)
 
 
 def test_rows_that_hide_nothing_are_passed_once(known):
