@@ -1,7 +1,6 @@
 """Learning on a real Spark cluster: a master and two workers, each in processes of its own."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -307,11 +306,11 @@ Caused by: java.lang.OutOfMemoryError: Java heap space
         ("ModuleNotFoundError: No module named 'mine'", "lacks the module 'mine': .*addArtifacts"),
     ],
 )
-def test_pages_become_sentences(page, sentence):
-    error = _spark._worded(page)
-    assert isinstance(error, ClusterError)
-    assert re.search(sentence, str(error))
-    assert len(str(error).splitlines()) == 1
+def test_pages_become_sentences(spark, page, sentence):
+    with pytest.raises(ClusterError, match=sentence) as raised, _spark._in_words(spark):
+        raise RuntimeError(page)
+    assert len(str(raised.value).splitlines()) == 1
+    assert (raised.value.__cause__ is None) == ("failed" not in sentence)
 
 
 WITHOUT = """

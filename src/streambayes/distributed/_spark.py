@@ -402,11 +402,15 @@ def _in_words(session: "SparkSession") -> Iterator[None]:
         if _is_over(session):
             message = "the Spark session is stopped; make another one"
             raise ClusterError(message) from None
-        raise _worded(str(error)) from error
+        known = _worded(str(error))
+        if known is not None:
+            raise known from None
+        message = f"Spark failed: {_cause(str(error))}"
+        raise ClusterError(message) from error
 
 
-def _worded(said: str) -> Exception:
-    """What is wrong, from a page of Spark's and Java's."""
+def _worded(said: str) -> Exception | None:
+    """What is wrong, if a page of Spark's and Java's says what we know of."""
     if "PYTHON_VERSION_MISMATCH" in said:
         message = "the workers run another version of Python than the driver: set PYSPARK_PYTHON to the same one"
         return ClusterError(message)
@@ -421,13 +425,14 @@ def _worded(said: str) -> Exception:
         return ClusterError("the server of Spark Connect does not answer")
     if "SPARK_JOB_CANCELLED" in said:
         return ClusterError("the job was cancelled in Spark; the state is as it was")
-    # the last sentence that is meant for people; memory or machines that failed have none
-    told = re.findall(r"Caused by: [\w.$]+: (\[[A-Z_.]+\] .+)", said)
-    if told:
-        return ValueError(f"Spark cannot read the batch: {told[-1].strip()}")
-    causes = re.findall(r"^(?:Caused by)?: ?([\w.$]+: .+)", said, re.MULTILINE)
-    first = next((line for line in said.splitlines() if line.strip()), "no reason given")
-    return ClusterError(f"Spark failed: {causes[-1] if causes else first}")
+    told = re.findall(r"Caused by: [\w.$]+: (\[[A-Z_.]+\] .+)", said)  # a sentence meant for people
+    return ValueError(f"Spark cannot read the batch: {told[-1].strip()}") if told else None
+
+
+def _cause(said: str) -> str:
+    """The last cause that a page names, or its first line."""
+    causes: list[str] = re.findall(r"^(?:Caused by)?: ?([\w.$]+: .+)", said, re.MULTILINE)
+    return causes[-1] if causes else said.strip().partition("\n")[0] or "no reason given"
 
 
 def _was_interrupted(error: BaseException) -> bool:

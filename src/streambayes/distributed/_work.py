@@ -175,7 +175,7 @@ def settle(order: bytes) -> None:
     """Spare what is there now from garbage collections, the first time that such an order is done.
 
     For processes that collect after every task, as Spark's do: with JAX among what is looked through, that took
-    three quarters of the processor time of a small task.
+    60 ms of processor time each.
     """
     asked: Order = pickle.loads(order)  # noqa: S301 - as below
     _spare(asked.job, asked.operation)
