@@ -10,6 +10,7 @@ from streambayes.distributed._shards import (
     ClusterShards,
     Reply,
     check_columns,
+    check_complete,
     check_settings,
     in_order,
     sent,
@@ -186,11 +187,7 @@ class _DaskShards(ClusterShards):
         if not hasattr(rows, "columns"):
             whole = rows.rechunk({1: -1}) if rows.ndim == 2 else rows
             return list(whole.to_delayed().ravel())
-        lost = [name for name in names if name not in rows.columns]
-        if lost:
-            present = ", ".join(repr(name) for name in rows.columns) or "none"
-            message = f"the batch lacks column {lost[0]!r}; it has {present}"
-            raise ValueError(message)
+        check_complete(names, rows.columns)
         return list(rows.to_delayed())
 
     def _read(self, model: AbstractModel[Any, Any], order: bytes, *, add: bool) -> list[Reply]:

@@ -37,6 +37,7 @@ __all__ = [
     "ClusterShards",
     "Reply",
     "check_columns",
+    "check_complete",
     "check_settings",
     "in_order",
     "sent",
@@ -379,6 +380,15 @@ def check_columns(columns: Collection[str], *names: str | None) -> None:
             present = ", ".join(repr(column) for column in columns) or "none"
             message = f"batches: there is no column {name!r}; the frame has {present}"
             raise ValueError(message)
+
+
+def check_complete(names: Collection[str], columns: Collection[str]) -> None:
+    """Raise ``ValueError`` for a column of the model that a batch lacks."""
+    lost = [name for name in names if name not in columns]
+    if lost:
+        present = ", ".join(repr(name) for name in columns) or "none"
+        message = f"the batch lacks column {lost[0]!r}; it has {present}"
+        raise ValueError(message)
 
 
 def in_order(

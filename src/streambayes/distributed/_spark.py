@@ -13,6 +13,7 @@ from streambayes.distributed._shards import (
     ClusterShards,
     Reply,
     check_columns,
+    check_complete,
     check_settings,
     in_order,
     sent,
@@ -153,11 +154,7 @@ class _SparkShards(ClusterShards):
     def _columns(self, model: AbstractModel[Any, Any]) -> "DataFrame":
         """The frame without what the model does not need."""
         names, present = [column.name for column in model.columns], self._frame.columns
-        lost = [name for name in names if name not in present]
-        if lost:
-            found = ", ".join(repr(name) for name in present) or "none"
-            message = f"the batch lacks column {lost[0]!r}; it has {found}"
-            raise ValueError(message)
+        check_complete(names, present)
         for name in names:
             alike = [other for other in present if other.lower() == name.lower()]
             if present.count(name) > 1 or (len(alike) > 1 and not self._tells_capitals()):
