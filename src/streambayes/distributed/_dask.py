@@ -140,20 +140,17 @@ class _DaskShards(ClusterShards):
 
     def _place(self, model: AbstractModel[Any, Any], order: bytes) -> list[Part | Reply]:
         with _in_words(self._client):
-            return self._placed(model, order)
-
-    def _placed(self, model: AbstractModel[Any, Any], order: bytes) -> list[Part | Reply]:
-        parts = self._client.compute(self._delayed([column.name for column in model.columns]))
-        holding = sent("_dask", "hold_partition", order, lambda failure, *_: failure)
-        self._held_rows = [
-            self._client.submit(holding, shard, part, pure=False)
-            for shard, part in enumerate(parts)
-        ]
-        telling = sent("_dask", "tell_parts", b"", lambda failure, _: failure)
-        told = self._client.gather(self._client.map(telling, self._held_rows, pure=False))
-        self._spread(
-            [0 if isinstance(each, str) else sum(p.num_rows for p in each) for each in told]
-        )
+            parts = self._client.compute(self._delayed([column.name for column in model.columns]))
+            holding = sent("_dask", "hold_partition", order, lambda failure, *_: failure)
+            self._held_rows = [
+                self._client.submit(holding, shard, part, pure=False)
+                for shard, part in enumerate(parts)
+            ]
+            telling = sent("_dask", "tell_parts", b"", lambda failure, _: failure)
+            told = self._client.gather(self._client.map(telling, self._held_rows, pure=False))
+            self._spread(
+                [0 if isinstance(each, str) else sum(p.num_rows for p in each) for each in told]
+            )
         return [
             each
             for shard, found in enumerate(told)

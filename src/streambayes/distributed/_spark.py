@@ -446,9 +446,11 @@ def _is_over(session: Any) -> bool:
     """Whether a session, classic or of Connect, was stopped."""
     if hasattr(session, "is_stopped"):  # of Connect
         return bool(session.is_stopped)
+    from py4j.protocol import Py4JError
+
     try:
         return bool(session._jsparkSession.sparkContext().isStopped())  # noqa: SLF001
-    except Exception:  # noqa: BLE001 - whatever it is, nobody answers
+    except (Py4JError, OSError):  # Java is gone
         return True
 
 

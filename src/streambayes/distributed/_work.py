@@ -177,7 +177,7 @@ def settle(order: bytes) -> None:
     For processes that collect after every task, as Spark's do: with JAX among what is looked through, that took
     60 ms of processor time each.
     """
-    asked: Order = pickle.loads(order)  # noqa: S301 - as below
+    asked = _unpacked(order)
     _spare(asked.job, asked.operation)
 
 
@@ -190,10 +190,17 @@ def _spare(job: bytes, operation: str) -> None:  # noqa: ARG001 - each compiles 
 
 def _received(order: bytes) -> Order:
     """What is asked, in a process that is ready for it."""
-    asked: Order = pickle.loads(order)  # noqa: S301 - from the driver, as the cluster's own tasks are
+    asked = _unpacked(order)
     _check_versions(asked)
     _one_thread()  # before anything else wakes XLA
     _keep_memory()
+    return asked
+
+
+@functools.lru_cache(maxsize=1)
+def _unpacked(order: bytes) -> Order:
+    """An order, which several functions read for one partition, and the next partitions again."""
+    asked: Order = pickle.loads(order)  # noqa: S301 - from the driver, as the cluster's own tasks are
     return asked
 
 
