@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -83,11 +84,29 @@ def test_a_folder_that_cannot_be_made_does_no_harm(tmp_path):
 
 
 def test_the_oldest_programs_go_when_it_is_full(tmp_path, monkeypatch):
-    for place, name in enumerate(("old", "middle", "new")):
-        path = tmp_path / name
+    folder = tmp_path / "programs"
+    folder.mkdir(mode=0o700)
+    (tmp_path / "elsewhere").write_bytes(b"0" * 100)
+    (folder / "link-cache").symlink_to(tmp_path / "elsewhere")
+    (folder / "notes").write_bytes(b"0" * 100)  # of someone who keeps them there
+    for place, name in enumerate(("old-cache", "middle-cache", "new-cache")):
+        path = folder / name
         path.write_bytes(b"0" * 100)
         os.utime(path, (1000 + place, 1000 + place))
     monkeypatch.setattr(program, "_MOST_BYTES", 250)
     program._prepared.cache_clear()
-    assert program._prepared(tmp_path) == tmp_path
-    assert {path.name for path in tmp_path.iterdir()} == {"middle", "new"}
+    assert program._prepared(folder) == folder
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"middle-cache", "new-cache", "link-cache", "notes"}
+
+
+def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
+    """What lies there is run."""
+    theirs = program.folder_for_programs(tmp_path)
+    theirs.chmod(0o777)
+    program._prepared.cache_clear()
+    with pytest.warns(UserWarning, match="not private: others can write to it; remove it, or name"):
+        assert program.folder_for_programs(tmp_path) is None
+    with warnings.catch_warnings(action="error"):  # once is enough
+        assert program.folder_for_programs(tmp_path) is None
+    assert list(theirs.iterdir()) == []

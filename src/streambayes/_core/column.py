@@ -1,31 +1,50 @@
 """Columns a model reads, and the check that turns a user's values into numbers."""
 
-from collections.abc import Hashable
+import contextlib
 from typing import Any, NoReturn
 
 import numpy as np
 
 from streambayes._core.pytree import definition
 
-__all__ = ["BINARY", "CATEGORY", "CONTINUOUS", "COUNT", "POSITIVE", "Column"]
+__all__ = [
+    "BINARY",
+    "CATEGORY",
+    "CONTINUOUS",
+    "COUNT",
+    "LOG",
+    "POSITIVE",
+    "Column",
+    "is_missing",
+]
 
 CONTINUOUS, BINARY, COUNT, CATEGORY = "continuous", "binary", "count", "category"
 POSITIVE = "positive"
+LOG = "log"
 _WANTED = {
     CONTINUOUS: "a finite number",
     BINARY: "0 or 1",
     COUNT: "a whole number of at least 0",
     POSITIVE: "a finite number of at least 0",
+    LOG: "a finite number above 0, whose logarithm is taken",
 }
 
 
 @definition
 class Column:
-    """A column by name and kind; ``categories`` lists a category column's values in order."""
+    """A column by name and kind.
+
+    Attributes:
+        name: What it is called.
+        kind: What it may hold.
+        categories: A category column's values in order.
+        transform: ``"log"`` for a continuous column whose logarithms are modelled.
+    """
 
     name: str
     kind: str = CONTINUOUS
     categories: tuple[str | int, ...] = ()
+    transform: str = ""
 
     @property
     def is_measured(self) -> bool:
@@ -33,7 +52,7 @@ class Column:
         return self.kind in (CONTINUOUS, POSITIVE)
 
     def encode(self, values: Any) -> np.ndarray:
-        """Numbers, categories as positions, NaN for missing cells: float32 if they are, else float64.
+        """Numbers or their logarithms, categories as positions, NaN for missing cells: float32 if they are, else float64.
 
         NaN, None and masked cells are missing; ``ValueError`` names column, row and value of others
         that do not fit.
@@ -62,7 +81,7 @@ class Column:
             return np.zeros(len(array), bool)
         if array.dtype.kind in "biuf":
             return ~self._fits(array.astype(np.float64))
-        known = [None if _is_missing(cell) else cell for cell in array]
+        known = [None if is_missing(cell) else cell for cell in array]
         strange = np.array([cell is not None and not _is_number(cell) for cell in known], bool)
         cells = zip(known, strange, strict=True)
         numbers = [np.nan if odd or cell is None else float(cell) for cell, odd in cells]
@@ -76,7 +95,7 @@ class Column:
             return np.zeros(len(array), bool)
         unseen: np.ndarray = self._looked_up(array) < 0
         for row in np.flatnonzero(unseen):
-            unseen[row] = not _is_missing(array[row])
+            unseen[row] = not is_missing(array[row])
         return unseen
 
     def decode(self, numbers: np.ndarray) -> np.ndarray:
@@ -86,6 +105,8 @@ class Column:
             numbers = categories[numbers.astype(int)]
         elif not self.is_measured:
             numbers = numbers.astype(int)
+        elif self.transform == LOG:
+            numbers = np.exp(numbers)
         return numbers
 
     def _numbers(self, array: np.ndarray, masked: np.ndarray | None) -> np.ndarray:
@@ -97,12 +118,19 @@ class Column:
             numbers[masked] = np.nan
         good = self._fits(numbers)
         if not good.all():
-            self._refuse(array, int(np.argmin(good)), _WANTED[self.kind])
-        return numbers
+            self._refuse(array, int(np.argmin(good)), self._wanted)
+        return np.log(numbers) if self.transform == LOG else numbers
+
+    @property
+    def _wanted(self) -> str:
+        """What its cells have to be, in words."""
+        return _WANTED[self.transform or self.kind]
 
     def _fits(self, numbers: np.ndarray) -> np.ndarray:
         """Which numbers the column can hold, or are missing."""
-        if self.kind == BINARY:
+        if self.transform == LOG:
+            good = (numbers > 0) & np.isfinite(numbers)
+        elif self.kind == BINARY:
             good = (numbers == 0) | (numbers == 1)
         elif self.kind == COUNT:
             good = (numbers >= 0) & (numbers == np.floor(numbers)) & np.isfinite(numbers)
@@ -116,18 +144,18 @@ class Column:
     def _from_objects(self, array: np.ndarray) -> np.ndarray:
         """Numbers of a nullable column of a frame."""
         if array.dtype.kind in "SU" and len(array):
-            self._refuse(array, 0, _WANTED[self.kind])
+            self._refuse(array, 0, self._wanted)
         if array.dtype.kind != "O":
             message = f"column {self.name!r} must hold numbers, got dtype {array.dtype}"
             raise ValueError(message)
         numbers = np.empty(len(array))
         for row, value in enumerate(array):
-            try:
-                if isinstance(value, str | bytes):
-                    self._refuse(array, row, _WANTED[self.kind])
-                numbers[row] = np.nan if _is_missing(value) else float(value)
-            except (TypeError, OverflowError):
-                self._refuse(array, row, _WANTED[self.kind])
+            if is_missing(value):
+                numbers[row] = np.nan
+            elif _is_number(value):
+                numbers[row] = float(value)
+            else:
+                self._refuse(array, row, self._wanted)
         return numbers
 
     def _positions(self, array: np.ndarray, masked: np.ndarray | None) -> np.ndarray:
@@ -135,7 +163,7 @@ class Column:
         if masked is not None:
             encoded[masked] = np.nan
         for row in np.flatnonzero(encoded < 0):  # missing, or none of the categories
-            if not _is_missing(array[row]):
+            if not is_missing(array[row]):
                 first = ", ".join(repr(category) for category in self.categories[:10])
                 more = ", ..." if len(self.categories) > 10 else ""
                 self._refuse(array, int(row), f"one of {first}{more}")
@@ -159,8 +187,11 @@ class Column:
         try:
             return np.array([positions.get(value, -1.0) for value in values], dtype=np.float64)
         except TypeError:  # a value that cannot be looked up
-            kinds = (positions.get(v, -1.0) if isinstance(v, Hashable) else -1.0 for v in values)
-            return np.array(list(kinds), dtype=np.float64)
+            found = np.full(len(values), -1.0)
+            for row, value in enumerate(values):
+                with contextlib.suppress(TypeError):
+                    found[row] = positions.get(value, -1.0)
+            return found
 
     def _refuse(self, array: np.ndarray, row: int, wanted: str) -> NoReturn:
         value = array[row].item() if isinstance(array[row], np.generic) else array[row]
@@ -174,16 +205,18 @@ def _is_number(value: Any) -> bool:
         return False
     try:
         float(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, ArithmeticError):
         return False
     return True
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN, NaT and a frame's own null, which is equal to nothing, itself included."""
     if value is None:
         return True
     try:
         return bool(value != value)  # noqa: PLR0124
+    except ArithmeticError:  # a Decimal that signals that it is not a number
+        return True
     except (TypeError, ValueError):  # pandas' null has no truth value
         return type(value).__name__ == "NAType"

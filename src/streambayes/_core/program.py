@@ -5,8 +5,10 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, final
@@ -15,6 +17,7 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from streambayes._core.batch import Batch
+from streambayes._core.folder import NotPrivateError, make_private, own_files
 
 __all__ = ["Program", "caches_of_the_user", "compile_cache", "folder_for_programs"]
 
@@ -22,6 +25,8 @@ _VARIABLE = "STREAMBAYES_COMPILE_CACHE"
 _OFF = ("", "0", "off", "false", "no")
 _ON = ("1", "on", "true", "yes")
 _MOST_BYTES = 2**30
+_WRITTEN = re.compile(r".+-(cache|atime)")
+"""Files that JAX writes."""
 _chosen: Path | str | None = None
 
 
@@ -64,7 +69,8 @@ def compile_cache(folder: str | Path | bool = True) -> Path | None:
 
     By default a folder ``streambayes`` among the user's caches, or that of the environment variable
     ``STREAMBAYES_COMPILE_CACHE`` (``off`` for none). A cache directory that is set in JAX itself comes
-    first. Whoever can write there can have this process run code: keep it to yourself.
+    first. Whoever can write there can have this process run code: a folder that others can write to is not used, with
+    a warning.
 
     Args:
         folder: Another folder; ``False`` for none, ``True`` for the default.
@@ -159,20 +165,24 @@ def folder_for_programs(folder: Path) -> Path | None:
 
 @functools.cache
 def _prepared(folder: Path) -> Path | None:
-    """The folder, made and not too full; none where that is not to be had."""
+    """The folder, made, private and not too full; none where that is not to be had."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         if not os.access(folder, os.W_OK):
             return None
         files = sorted(
-            ((entry.stat().st_mtime, entry.stat().st_size, entry) for entry in folder.iterdir()),
-            reverse=True,
+            ((entry.stat(), Path(entry.path)) for entry in own_files(folder, _WRITTEN)),
+            key=lambda file: -file[0].st_mtime,
         )
         total = 0
-        for _, size, entry in files:  # the newest stay
-            total += size
+        for facts, path in files:  # the newest stay
+            total += facts.st_size
             if total > _MOST_BYTES:
-                entry.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
+    except NotPrivateError as error:  # what lies there is run
+        message = f"compiled programs are neither read nor kept: {error}; remove it, or name a folder of your own in {_VARIABLE}"
+        warnings.warn(message, stacklevel=2)
+        return None
     except OSError:
         return None
     return folder

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from streambayes._core.names import meant
 from streambayes._core.precision import float64_scope, to_host
 from streambayes.families import (
     AbstractFamily,
@@ -388,7 +389,7 @@ def _missing(model: AbstractNetwork, missing: float | Mapping[str, float]) -> di
     shares = dict(missing) if isinstance(missing, Mapping) else dict.fromkeys(names, missing)
     for name, share in shares.items():
         if name not in names:
-            message = f"make_drift: missing: there is no column {name!r}; the model has {names}"
+            message = f"make_drift: missing: there is no column {name!r}{meant(name, names)}; the model has {names}"
             raise ValueError(message)
         if not 0.0 <= share <= 1.0:
             message = (

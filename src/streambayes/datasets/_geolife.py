@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streambayes.datasets._calendar import hours, weekdays
+from streambayes._core.calendar import on_calendar
 
 __all__ = ["geolife"]
 
@@ -49,8 +49,8 @@ def geolife(folder: str | PathLike[str], *, every: int = 10) -> dict[str, np.nda
     latitude, longitude = np.concatenate(places, axis=1)[:, order]
     return {
         "time": time,
-        "day": weekdays(time),
-        "hour": hours(time),
+        "day": on_calendar("weekday", time),
+        "hour": on_calendar("hour", time),
         "latitude": latitude,
         "longitude": longitude,
         "trajectory": np.repeat(names, counts)[order],

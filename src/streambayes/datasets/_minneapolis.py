@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streambayes.datasets._calendar import hours, weekdays
+from streambayes._core.calendar import on_calendar
 
 __all__ = ["minneapolis_stops"]
 
@@ -38,8 +38,8 @@ def minneapolis_stops() -> dict[str, np.ndarray]:
     time = time[order]
     return {
         "time": time,
-        "day": weekdays(time),
-        "hour": hours(time),
+        "day": on_calendar("weekday", time),
+        "hour": on_calendar("hour", time),
         "latitude": frame["lat"].to_numpy(np.float64)[order],
         "longitude": frame["long"].to_numpy(np.float64)[order],
         "problem": frame["problem"].to_numpy().astype(str)[order],
