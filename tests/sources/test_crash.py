@@ -30,7 +30,7 @@ import streambayes as sb
 folder, source, seconds, num_batches = sys.argv[1], json.loads(sys.argv[2]), *map(float, sys.argv[3:])
 kind = source.pop("kind")
 rows = source.pop("rows") if kind == "files" else getattr(sb.sources, kind)(**source)
-batches = sb.batches(rows, every=30, time="t", lateness=4)
+batches = sb.batches(rows, every=30, time="t", lateness=4, difference="x")
 
 
 def slow(record):
@@ -40,7 +40,7 @@ def slow(record):
 
 
 run = sb.run(
-    sb.StreamLearner(sb.models.Gaussian(["x", "y"])), batches, test_fraction=0.2, record=f"{folder}/records",
+    sb.StreamLearner(sb.models.Gaussian(["x", "x change", "y"])), batches, test_fraction=0.2, record=f"{folder}/records",
     checkpoint=f"{folder}/checkpoints", resume=True, progress=False, on_record=slow,
 )
 sb.save(run.state, f"{folder}/state.sbz")
@@ -75,6 +75,13 @@ def files(tmp_path):
         else:
             csv.write_csv(part, tmp_path / f"{number}.csv")
     return {"kind": "files", "rows": [str(path) for path in sorted(tmp_path.glob("[0-3].*"))]}
+
+
+@pytest.fixture
+def folder(files, tmp_path):
+    """The same files, followed as they come: some of their rows are late, where files would be sorted."""
+    assert len(files["rows"]) == 4
+    return {"kind": "Folder", "folder": str(tmp_path), "pattern": "[0-3].*", "settle": 0}
 
 
 @pytest.fixture
@@ -152,10 +159,11 @@ def test_a_process_that_is_killed_at_any_moment(kind, tmp_path, request):
         return scores, state, without_times(tmp_path / folder / "records"), events, left
 
     rng = random.Random(7)  # noqa: S311 - moments, not secrets
-    # the same rows, of whatever source
-    whole = finished("whole", request.getfixturevalue("files"))
+    # the same rows, of whatever live source
+    whole = finished("whole", source if kind == "files" else request.getfixturevalue("folder"))
     assert len(whole[2]) == NUM_BATCHES
-    assert sum(record.num_late for record in whole[2]) > 10
+    num_late = sum(record.num_late for record in whole[2])
+    assert num_late == 0 if kind == "files" else num_late > 10
     kills, number = int(os.environ.get("STREAMBAYES_KILLS", "4")), 0
     while kills > 0:
         number += 1

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 import streambayes as sb
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*came too late for their batch:UserWarning")
+
 
 class Rows(sb.sources.Source):
     """A table as a source whose chunks end at given rows."""
@@ -197,6 +199,27 @@ def test_stop_leaves_what_is_not_complete():
     rest = batches.after(None)
     batches.stop()  # before the first one is asked for
     assert list(rest) == []
+    batches.stop()  # before it has begun
+    assert list(batches) == []
+    assert len(list(batches)) == 5
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda offset: offset.pop("cut"),
+        lambda offset: offset.update(source={"row": [1]}),
+        lambda offset: offset["cut"].update(open=[7]),
+        lambda offset: offset["cut"].update(latest={}),
+    ],
+)
+def test_a_damaged_place_is_a_sentence(damage):
+    columns = {"t": np.arange(10.0), "x": np.arange(10.0)}
+    batches = sb.batches(Rows(columns), every=1, time="t", lateness=5)
+    offset = through_json(next(iter(batches)).offset)
+    damage(offset)
+    with pytest.raises(ValueError, match=r"where the run stopped is damaged .* earlier checkpoint"):
+        list(batches.after(offset))
 
 
 def test_stop_leaves_periods_that_are_held():
@@ -221,7 +244,7 @@ def test_stop_leaves_periods_that_are_held():
         ({"every": "1x", "time": "t"}, "every must be a period such as '1d' or '1mo', got '1x'"),
         ({"every": 1.0}, "every needs the name of the time column"),
         ({"every": 1.0, "time": "none"}, "there is no column 'none' to cut by; there are"),
-        ({"rows": 2, "time": "none"}, "there is no column 'none', the times"),
+        ({"rows": 2, "time": "none"}, "there is no column 'none' to cut by; there are"),
         ({"every": "9999999s", "time": "t"}, "every must be a period such as"),
         ({"every": True, "time": "t"}, "every must be a positive number, got True"),
         ({"every": "1d", "time": "gaps"}, "column 'gaps', row 0: the time is missing"),

@@ -110,9 +110,6 @@ def test_files_that_do_not_fit_together(folder):
     assert run.records[-1].remarks == (
         "1 cells taken as missing: column 'y' is lost, first in row 8",
     )
-    files = [folder / "1.parquet", folder / "0.parquet"]
-    with pytest.raises(ValueError, match="column 'when', row 3 of the batch: the time goes back"):
-        list(sb.batches(files, rows=10, time="when"))
     table = pa.table([np.zeros(2), np.ones(2)], names=["a", "a"])
     parquet.write_table(table, folder / "twice.parquet")
     with pytest.raises(ValueError, match=r"twice.parquet has two columns called 'a'"):
@@ -214,6 +211,55 @@ def test_missing_cells_and_odd_ones_of_csv(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("content", "options", "written", "x"),
+    [
+        ("x;y\n1;u\n-2;v\n", {}, "cells are separated by ';'", [1.0, -2.0]),
+        (
+            "x;y\n7;u\n-2,25;v\n",
+            {},
+            "cells are separated by ';', '-2,25' is the number -2.25",
+            [7.0, -2.25],
+        ),
+        ("x\ty\n1,5\t2\n", {}, "cells are separated by '\\t', '1,5' is the number 1.5", [1.5]),
+        ("x|y\n1.5|2,5\n", {}, "cells are separated by '|'", [1.5]),
+        ("x;y\n1,5;2\n", {"decimal": "."}, "cells are separated by ';'", ["1,5"]),
+        (
+            "x;y\n1,5;2\n1.234,5;2\n",
+            {"separator": ";"},
+            "'1,5' is the number 1.5",
+            [1.5, "1.234,5"],
+        ),
+        ('x,y\n"1,5",2\n', {"decimal": ","}, "", [1.5]),
+        ('x,y\n"1,5;2",2\n"0;2",3\n', {}, "", ["1,5;2", "0;2"]),
+        ("x,y\n1,5\n", {}, "", [1.0]),
+        ("x\n1\n", {}, "", [1.0]),
+    ],
+)
+def test_separators_and_decimal_commas_are_told_by_the_first_lines(
+    tmp_path, content, options, written, x
+):
+    path = tmp_path / "rows.csv"
+    path.write_text(content)
+    files = sb.sources.Files(path, **options)
+    assert files.written() == written
+    (batch,) = sb.batches(files, rows=9)
+    assert batch.columns["x"].tolist() == x
+
+
+def test_decimal_commas_that_come_late_are_no_text(tmp_path):
+    lines = "".join(f"{n};{n}\n" for n in range(20000))
+    path = tmp_path / "rows.csv"
+    path.write_text(f"x;y\n{lines}1,5;2\n")
+    learner = sb.StreamLearner(sb.models.Gaussian("x"), sb.SVB())
+    with pytest.raises(ValueError, match="column 'x', row 0: expected a finite number, got '1,5'"):
+        list(map(learner.init, sb.batches(path, rows=20000)))
+    files = sb.sources.Files(path, decimal=",")
+    assert [batch.columns["x"][-1] for batch in sb.batches(files, rows=20000)] == [19999.0, 1.5]
+    with pytest.raises(ValueError, match=r"decimal must be '\.' or ',', got ';'"):
+        sb.sources.Files(path, decimal=";")
+
+
+@pytest.mark.parametrize(
     ("content", "sentence"),
     [
         (b"x,y\n1,2\n3\n", "rows.csv cannot be read: CSV parse error: .*Expected 2 columns, got 1"),
@@ -244,7 +290,7 @@ def test_files_go_on_from_any_batch(tmp_path, ending):
             parquet.write_table(table, path, row_group_size=7)
         else:
             feather.write_feather(table, path, chunksize=7)
-    for cut in ({"rows": 8}, {"by": "kind"}):
+    for cut in ({"by": "kind"}, {"rows": 8}):
         batches = sb.batches(tmp_path / f"*.{ending}", **cut)
         whole = [batch.columns["x"].tolist() for batch in batches]
         for number, batch in enumerate(batches):

@@ -98,15 +98,52 @@ def test_a_file_with_an_earlier_name_is_reported_when_a_run_goes_on(tmp_path):
         assert numbers(follow(tmp_path).after(offset)) == [[9]]
 
 
-def test_a_file_that_changes_after_it_was_read_is_reported(tmp_path):
+def test_what_is_added_to_a_file_after_it_was_read_is_read_too(tmp_path):
     put(tmp_path, "5.csv", [5, 6, 7, 8])
     batches = iter(follow(tmp_path))
     next(batches)
     with (tmp_path / "5.csv").open("a") as file:
         file.write("9\n")
+    put(tmp_path, "6.csv", [10])
     (tmp_path / "_END").touch()
-    with pytest.warns(UserWarning, match=r"5.csv has changed after it was read"):
-        assert list(batches) == []
+    with pytest.warns(UserWarning, match=r"5.csv has changed after it was read; what was added is"):
+        (batch,) = batches
+    assert batch.columns["x"].tolist() == [9, 10]
+    assert numbers(follow(tmp_path).after(batch.offset)) == []
+
+
+def test_a_line_that_was_read_before_it_was_complete_is_an_error(tmp_path):
+    put(tmp_path, "5.csv", [5, 6, 7])
+    with (tmp_path / "5.csv").open("a") as file:
+        file.write("8")
+    batches = iter(follow(tmp_path))
+    next(batches)
+    with (tmp_path / "5.csv").open("a") as file:
+        file.write("9\n")
+    with pytest.raises(ValueError, match=r"5.csv was read while row 3 was being written"):
+        next(batches)
+
+
+@pytest.mark.parametrize("ahead", [5.0, -3600.0])
+def test_a_file_that_still_grows_on_a_server_with_another_clock(tmp_path, ahead):
+    path = tmp_path / "rows.csv"
+    path.write_text("x\n")
+
+    def write():
+        for part in range(10):
+            with path.open("a") as file:
+                file.write("".join(f"{100 * part + row}\n" for row in range(100)))
+            moment = time.time() + ahead
+            os.utime(path, (moment, moment))
+            time.sleep(0.1)
+        (tmp_path / "_END").touch()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    source = sb.sources.Folder(tmp_path, settle=2.0, poll=0.05, end="_END")
+    found = numbers(sb.batches(source, rows=2000))
+    writer.join()
+    assert found == [list(range(1000))]
 
 
 def test_what_is_no_file_is_left_out(tmp_path):

@@ -57,6 +57,18 @@ def test_another_topic_is_noticed(topic, kafka):
         next(sb.batches(other, rows=1).after(offset))
 
 
+def test_a_topic_that_was_made_anew_is_noticed(topic):
+    send, source = topic
+    send([{"x": 1}, {"x": 2}])
+    batches = sb.batches(source(), rows=1)
+    offset = next(iter(batches)).offset
+    offset["source"]["partitions"]["0"] = 7
+    with pytest.raises(
+        ValueError, match="partition 0: the run stopped at offset 7, and there are 2"
+    ):
+        next(batches.after(offset))
+
+
 def test_partitions_are_read_exactly_once(topic, tmp_path):
     send, source = topic
     rng = np.random.default_rng(0)

@@ -21,6 +21,10 @@ def frame(num_rows=100, freq="7h"):
     )
 
 
+def content(batches):
+    return [(batch.label, batch.time, batch.columns["x"].tolist()) for batch in batches]
+
+
 def test_by_rows():
     cut = sb.batches({"x": np.arange(10)}, rows=4)
     assert len(cut) == 3
@@ -81,6 +85,29 @@ def test_kinds_of_time():
         assert found == expected
 
 
+def test_an_index_of_times():
+    data = frame(60).set_index("when")
+    expected = content(sb.batches(frame(60), every="1w", time="when"))
+    unnamed = data.rename_axis(None)
+    for indexed, time in ((data, "when"), (data, "index"), (unnamed, "index")):
+        assert content(sb.batches(indexed, every="1w", time=time)) == expected
+    utc = data.tz_localize("UTC").tz_convert("Asia/Tokyo")
+    assert content(sb.batches(utc, every="1w", time="index")) == expected
+    years = pd.Series(np.arange(4.0), pd.period_range("2020", periods=4, freq="Y")).to_frame("x")
+    cut = sb.batches(years, every="2y", time="index")
+    assert [batch.label for batch in cut] == ["2020", "2022"]
+    named = frame(60).assign(index=np.arange(60.0)).set_index("when")
+    assert len(sb.batches(named, every=20.0, time="index")) == 3  # the column
+    with pytest.raises(ValueError, match="time='index': the frame's index holds row numbers, not"):
+        sb.batches(frame(), every="1d", time="index")
+    with pytest.raises(ValueError, match="time='index': the frame's index holds several columns"):
+        sb.batches(frame().set_index(["when", "site"]), every="1d", time="index")
+    with pytest.raises(ValueError, match="column 'site', row 0: expected a date or ISO text"):
+        sb.batches(frame().set_index("site"), every="1d", time="site")
+    with pytest.raises(ValueError, match="there is no column 'index'; the table has"):
+        sb.batches(pl.from_pandas(frame()), every="1d", time="index")
+
+
 def test_numeric_time_and_unsorted_rows():
     data = {"t": np.array([12.0, 3.0, 14.9, 7.5, 0.1]), "x": np.arange(5)}
     cut = list(sb.batches(data, every=5.0, time="t"))
@@ -115,14 +142,17 @@ def test_a_run_over_months():
         ({"rows": 3, "by": "site"}, "give one of rows, every and by"),
         ({"rows": 0}, "rows must be a whole number of at least 1, got 0"),
         ({"every": "1mo"}, "every needs the name of the time column"),
-        ({"every": "1mo", "time": "then"}, "there is no column 'then'; the table has"),
+        (
+            {"every": "1mo", "time": "then"},
+            r"no column 'then' \(did you mean 'when'\?\); the table has",
+        ),
         ({"by": "place"}, "there is no column 'place'"),
         (
             {"every": "1 month", "time": "when"},
             "every must be a period such as '1d' or '1mo', got '1 month'",
         ),
         ({"every": "0d", "time": "when"}, "every must be a period"),
-        ({"every": 3.0, "time": "when"}, "every must be a period"),
+        ({"every": 3.0, "time": "when"}, "got 3.0; units are s, m .minutes., h, d, w, mo"),
         ({"every": "1d", "time": "x"}, "column 'x' is numeric, so every must be a positive number"),
         ({"every": -1.0, "time": "x"}, "every must be a positive number"),
         (
@@ -153,9 +183,10 @@ def test_columns_of_different_length_are_refused():
         sb.batches({"x": [1, 2], "y": [1]}, rows=1)
 
 
-def test_rows_must_be_in_order_of_time():
-    with pytest.raises(ValueError, match="column 't', row 2: the time goes back; sort the table"):
-        sb.batches({"t": [1.0, 3.0, 2.0], "x": [0, 0, 0]}, rows=2, time="t")
+def test_rows_with_time_are_taken_in_its_order():
+    cut = list(sb.batches({"t": [1.0, 3.0, 2.0], "x": [0, 1, 2]}, rows=2, time="t"))
+    assert [batch.columns["x"].tolist() for batch in cut] == [[0, 2], [1]]
+    assert [batch.time for batch in cut] == [2.0, 3.0]
 
 
 def test_a_bad_date_is_shown():

@@ -194,6 +194,37 @@ def test_entries_that_were_removed_before_they_were_read(redis_server, client):
         next(sb.batches(RedisStream("other", url=redis_server.url), rows=3).after(first))
 
 
+@pytest.mark.parametrize("num_new", [1, 3, 30])
+def test_a_stream_that_was_made_anew(redis_server, client, num_new):
+    fill(client, range(10))
+    batches = sb.batches(source(redis_server), rows=3)
+    first = next(iter(batches)).offset
+    waiting = iter(sb.batches(source(redis_server, follow=True), rows=10))
+    assert len(next(waiting).columns["x"]) == 10
+    anew = threading.Timer(0.3, lambda: (client.delete("rows"), fill(client, range(num_new))))
+    anew.start()
+    sentence = "'rows' was deleted and made anew after entry .*, the last that was read: rows"
+    with pytest.raises(ValueError, match=sentence):  # it waited meanwhile
+        next(waiting)
+    anew.join()
+    with pytest.raises(ValueError, match=sentence):
+        next(batches.after(first))
+    client.xtrim("rows", maxlen=0, approximate=False)
+    if num_new < 3:
+        with pytest.raises(ValueError, match=sentence):
+            next(batches.after(first))
+
+
+def test_entries_that_are_trimmed_once_they_are_read(redis_server, client):
+    fill(client, range(10))
+    batches = sb.batches(source(redis_server), rows=3)
+    last = [batch.offset for batch in batches][-1]
+    client.xtrim("rows", maxlen=0, approximate=False)
+    assert numbers(batches.after(last)) == []
+    fill(client, range(10, 14))
+    assert numbers(batches.after(last)) == [[10, 11, 12], [13]]
+
+
 def test_entries_that_are_removed_while_it_reads(redis_server, client):
     fill(client, range(1200))
     batches = iter(sb.batches(source(redis_server), rows=100))

@@ -1,17 +1,20 @@
-"""Rules by which rows that keep coming are cut into batches; where they cut depends on the rows alone."""
+"""Rules by which rows are cut into batches, of tables, files and live sources alike; they depend on the rows alone."""
 
 import abc
 import dataclasses
+import datetime as dt
 from collections.abc import Iterator
 from typing import Any, NoReturn, final
 
 import numpy as np
 
+from streambayes._core.column import is_missing
+from streambayes._core.names import meant
 from streambayes.sources._periods import Periods
 from streambayes.sources._source import Chunk
 from streambayes.sources._times import seconds
 
-__all__ = ["ByColumn", "ByPeriod", "ByRows", "Cut", "Cutter"]
+__all__ = ["ByColumn", "ByPeriod", "ByRows", "Cut", "Cutter", "concatenated", "sorted_rows"]
 
 Columns = dict[str, np.ndarray]
 _PLAIN = {bool, int, str, type(None)}
@@ -43,7 +46,27 @@ class Cut:
 
 
 class Cutter(abc.ABC):
-    """Takes rows and gives batches; rows that are in none yet are held."""
+    """Takes rows and gives batches; rows that are in none yet are held.
+
+    Attributes:
+        names: The columns that decide where it cuts.
+        num_late: Rows that came too late for their batch, so far.
+        behind: How far the worst of them was behind the latest row.
+        latest: The greatest key that ``survey`` has seen.
+    """
+
+    names: tuple[str, ...]
+    num_late = 0
+    behind = 0.0
+    latest = -np.inf
+
+    @abc.abstractmethod
+    def keys(self, columns: Columns) -> np.ndarray | None:
+        """Numbers by which finite rows are sorted, so that none comes too late; ``None`` if any order will do."""
+
+    @abc.abstractmethod
+    def survey(self, columns: Columns) -> int:
+        """How many of the next rows would come too late; nothing is held."""
 
     @abc.abstractmethod
     def take(self, chunk: Chunk) -> Iterator[Cut]:
@@ -56,7 +79,7 @@ class Cutter(abc.ABC):
 
 @final
 class ByRows(Cutter):
-    """So many rows to a batch; with times, they must not go back.
+    """So many rows to a batch; with times, they must not go back from row to row.
 
     Args:
         rows: How many.
@@ -65,10 +88,18 @@ class ByRows(Cutter):
     """
 
     def __init__(self, rows: int, time: str | None, state: Any = None) -> None:
+        self.names = () if time is None else (time,)
         self._rows = rows
+        self._time = time
         self._clock = _Clock(time, state)
         self._held: list[Columns] = []
         self._num_held = 0
+
+    def keys(self, columns: Columns) -> np.ndarray | None:
+        return seconds(self._time, _column(columns, self._time)) if self._time else None
+
+    def survey(self, columns: Columns) -> int:
+        return _survey(self, columns)
 
     def take(self, chunk: Chunk) -> Iterator[Cut]:
         first = 0
@@ -87,13 +118,13 @@ class ByRows(Cutter):
     def _cut(self, taken: int) -> Cut:
         columns, absent = _joined(self._held)
         self._held, self._num_held = [], 0
-        time = self._clock.last_of(columns)
+        time = self._clock.of_rows(columns)
         return Cut(columns, absent, None, time, 0, taken, self._clock.state)
 
 
 @final
 class ByColumn(Cutter):
-    """A batch as long as a column's value stays the same; its time is that of its last row.
+    """A batch as long as a column's value stays the same; its time is the latest of its rows.
 
     Args:
         by: The column.
@@ -102,18 +133,25 @@ class ByColumn(Cutter):
     """
 
     def __init__(self, by: str, time: str | None, state: Any = None) -> None:
+        self.names = (by,) if time is None else (by, time)
         self._by = by
         self._clock = _Clock(time, state)
         self._held: list[Columns] = []
         self._value: Any = None
+        self._places: dict[Any, int] = {}
+
+    def keys(self, columns: Columns) -> np.ndarray | None:
+        """Places of values in the order of their first appearance."""
+        places = self._places
+        values = _values(self._by, _column(columns, self._by))
+        return np.array([places.setdefault(value, len(places)) for value in values], np.float64)
+
+    def survey(self, columns: Columns) -> int:
+        return _survey(self, columns)
 
     def take(self, chunk: Chunk) -> Iterator[Cut]:
-        values = _column(chunk, self._by).tolist()
         first = 0
-        for row, value in enumerate(values):
-            if value is None or value != value:  # noqa: PLR0124  # NaN and NaT
-                message = f"batches: column {self._by!r}, row {row}: the value is missing"
-                raise ValueError(message)
+        for row, value in enumerate(_values(self._by, _column(chunk.columns, self._by))):
             if value != self._value and (self._held or row > first):
                 if row > first:
                     self._held.append(_rows(chunk.columns, slice(first, row)))
@@ -129,11 +167,8 @@ class ByColumn(Cutter):
     def _cut(self, taken: int) -> Cut:
         columns, absent = _joined(self._held)
         self._held = []
-        value = self._value
-        is_whole = isinstance(value, float) and value.is_integer()
-        label = str(int(value) if is_whole else value)
-        time = self._clock.last_of(columns)
-        return Cut(columns, absent, label, time, 0, taken, self._clock.state)
+        time = self._clock.of_value(self._by, columns)
+        return Cut(columns, absent, _label(self._value), time, 0, taken, self._clock.state)
 
 
 @final
@@ -151,6 +186,7 @@ class ByPeriod(Cutter):
     """
 
     def __init__(self, every: str | float, time: str, lateness: float, state: Any = None) -> None:
+        self.names = (time,)
         self._every = every
         self._time = time
         self._lateness = lateness
@@ -158,25 +194,31 @@ class ByPeriod(Cutter):
         self._open: dict[float, list[Columns]] = {}
         self._latest = -np.inf
         self._over = -np.inf  # periods that start earlier are over
-        self._num_late = 0
+        self._num_told = 0
         if state is not None:
             self._latest = _number(state["latest"])
             self._over = _number(state["over"])
             self._open = {start: _unpacked(parts) for start, parts in state["open"]}
 
+    def keys(self, columns: Columns) -> np.ndarray | None:
+        return self._periods.starts(self._times(columns))
+
+    def survey(self, columns: Columns) -> int:
+        times = self._times(columns)
+        if not len(times):
+            return 0
+        _, latest, over, is_late = self._marks(times)
+        self._latest, self._over = float(latest[-1]), float(over[-1])
+        self.latest = self._latest
+        return int(is_late.sum())
+
     def take(self, chunk: Chunk) -> Iterator[Cut]:
-        values = _column(chunk, self._time)
-        if not len(values):
+        times = self._times(chunk.columns)
+        if not len(times):
             return
-        if (values.dtype.kind in "biuf") == isinstance(self._every, str):
-            _refuse_kind(self._time, values, self._every)
-        times = seconds(self._time, values)
-        starts = self._periods.starts(times)
-        latest = np.maximum.accumulate(np.append(self._latest, times))
-        # the period of the watermark; before the first row there is none
-        over = np.full(len(latest), self._over)
-        over[1:] = np.maximum(self._periods.starts(latest[1:] - self._lateness), self._over)
-        is_late = starts < over[:-1]
+        starts, latest, over, is_late = self._marks(times)
+        if is_late.any():
+            self.behind = max(self.behind, float((latest[:-1] - times)[is_late].max()))
         first = 0
         for row in np.flatnonzero(over[1:] > over[:-1]):
             self._hold(chunk, starts, is_late, slice(first, row))
@@ -193,9 +235,24 @@ class ByPeriod(Cutter):
         while self._open:
             yield self._cut(min(self._open), 0)
 
+    def _times(self, columns: Columns) -> np.ndarray:
+        values = _column(columns, self._time)
+        if len(values) and (values.dtype.kind in "biuf") == isinstance(self._every, str):
+            _refuse_kind(self._time, values, self._every)
+        return seconds(self._time, values)
+
+    def _marks(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Starts of the rows' periods; before each row and after all, the latest time and which period is not over; what is late."""
+        starts = self._periods.starts(times)
+        latest = np.maximum.accumulate(np.append(self._latest, times))
+        # the period of the watermark; before the first row there is none
+        over = np.full(len(latest), self._over)
+        over[1:] = np.maximum(self._periods.starts(latest[1:] - self._lateness), self._over)
+        return starts, latest, over, starts < over[:-1]
+
     def _hold(self, chunk: Chunk, starts: np.ndarray, is_late: np.ndarray, rows: slice) -> None:
         starts, is_late = starts[rows], is_late[rows]
-        self._num_late += int(is_late.sum())
+        self.num_late += int(is_late.sum())
         if not len(starts):
             return
         if starts[0] == starts[-1] == starts.min() == starts.max() and not is_late.any():
@@ -207,7 +264,7 @@ class ByPeriod(Cutter):
 
     def _cut(self, start: float, taken: int) -> Cut:
         columns, absent = _joined(self._open.pop(start))
-        num_late, self._num_late = self._num_late, 0
+        num_late, self._num_told = self.num_late - self._num_told, self.num_late
         # this period is over whatever comes, and the next one is not
         self._over = max(self._over, float(np.nextafter(start, np.inf)))
         return Cut(
@@ -231,6 +288,24 @@ def _refuse_kind(name: str, values: np.ndarray, every: str | float) -> NoReturn:
     raise ValueError(message)
 
 
+def sorted_rows(cutter: Cutter, columns: Columns) -> np.ndarray | None:
+    """The order in which a table's rows are cut; ``None`` if it is the table's own."""
+    keys = cutter.keys(columns)
+    if keys is None or not (np.diff(keys) < 0).any():
+        return None
+    return np.argsort(keys, kind="stable")
+
+
+def _survey(cutter: Cutter, columns: Columns) -> int:
+    """How many rows have keys less than that of a row before them."""
+    keys = cutter.keys(columns)
+    if keys is None or not len(keys):
+        return 0
+    latest = np.maximum.accumulate(np.append(cutter.latest, keys))
+    cutter.latest = float(latest[-1])
+    return int((keys < latest[:-1]).sum())
+
+
 class _Clock:
     """Times of batches, which must not go back."""
 
@@ -242,14 +317,22 @@ class _Clock:
     def state(self) -> Any:
         return None if self._time is None else _known(self._last)
 
-    def last_of(self, columns: Columns) -> float | None:
-        """The time of the last row."""
+    def of_value(self, by: str, columns: Columns) -> float | None:
+        """The time of a batch by value: of its latest row."""
         if self._time is None:
             return None
-        if self._time not in columns:
-            message = f"batches: there is no column {self._time!r}, the times"
+        moment = float(seconds(self._time, _column(columns, self._time)).max())
+        if moment < self._last:
+            message = f"batches: batches by {by!r} overlap, so that time goes back; leave time out"
             raise ValueError(message)
-        moments = seconds(self._time, columns[self._time])
+        self._last = moment
+        return moment
+
+    def of_rows(self, columns: Columns) -> float | None:
+        """The time of so many rows: of the last one."""
+        if self._time is None:
+            return None
+        moments = seconds(self._time, _column(columns, self._time))
         if moments[0] < self._last or (np.diff(moments) < 0).any():
             row = int(np.argmax(np.diff(moments, prepend=self._last) < 0))
             message = f"batches: column {self._time!r}, row {row} of the batch: the time goes back; sort the rows first"
@@ -258,13 +341,33 @@ class _Clock:
         return self._last
 
 
-def _column(chunk: Chunk, name: str) -> np.ndarray:
-    if name not in chunk.columns:
-        message = (
-            f"batches: there is no column {name!r} to cut by; there are {sorted(chunk.columns)}"
-        )
+def _column(columns: Columns, name: str) -> np.ndarray:
+    if name not in columns:
+        message = f"batches: there is no column {name!r} to cut by{meant(name, columns)}; there are {sorted(columns)}"
         raise ValueError(message)
-    return chunk.columns[name]
+    return columns[name]
+
+
+def _values(name: str, values: np.ndarray) -> list[Any]:
+    """The values of a column to cut by, dates as dates."""
+    if values.dtype.kind == "M":
+        values = values.astype("datetime64[us]")
+    found: list[Any] = values.tolist()
+    row = next((row for row, value in enumerate(found) if is_missing(value)), None)
+    if row is not None:
+        message = f"batches: column {name!r}, row {row}: the value is missing"
+        raise ValueError(message)
+    return found
+
+
+def _label(value: Any) -> str:
+    """What to call the rows with a value: the same whether a file or a table holds it."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, dt.datetime):
+        is_day = value.time() == dt.time() and value.tzinfo is None
+        return (value.date() if is_day else value).isoformat()
+    return str(value)
 
 
 def _rows(columns: Columns, rows: Any) -> Columns:
@@ -281,7 +384,7 @@ def _joined(parts: list[Columns]) -> tuple[Columns, Columns]:
             part[name] if name in part else _blank(size)
             for part, size in zip(parts, sizes, strict=True)
         ]
-        columns[name] = arrays[0] if len(arrays) == 1 else np.concatenate(_alike(arrays))
+        columns[name] = concatenated(arrays)
         lacking = [name not in part for part in parts]
         if any(lacking):
             absent[name] = np.repeat(lacking, sizes)
@@ -292,10 +395,12 @@ def _blank(size: int) -> np.ndarray:
     return np.full(size, np.nan)
 
 
-def _alike(arrays: list[np.ndarray]) -> list[np.ndarray]:
+def concatenated(arrays: list[np.ndarray]) -> np.ndarray:
     """As objects if numbers meet text or times: NumPy would turn numbers into text."""
+    if len(arrays) == 1:
+        return arrays[0]
     kinds = {"number" if array.dtype.kind in "biuf" else array.dtype.kind for array in arrays}
-    return arrays if len(kinds) == 1 else [array.astype(object) for array in arrays]
+    return np.concatenate(arrays if len(kinds) == 1 else [array.astype(object) for array in arrays])
 
 
 def _packed(parts: list[Columns]) -> list[Any]:

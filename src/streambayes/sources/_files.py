@@ -1,7 +1,6 @@
 """Files: the rows of CSV, Parquet and Arrow files of any size, chunk by chunk."""
 
 import abc
-import collections
 import contextlib
 import glob
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,12 +9,14 @@ from typing import Any, final
 
 import numpy as np
 
+from streambayes._core.names import meant
 from streambayes.sources._source import Chunk, Source
-from streambayes.sources._text import TEXT, Types, check_types
+from streambayes.sources._text import TEXT, Dialect, Types, check_types, recognised
 
 __all__ = ["CsvFormat", "Files", "cells_of", "import_arrow", "is_readable", "read_file"]
 
 _BUFFER = 2**20  # bytes; by default the whole file would be in memory
+_BEGINNING = 2**16  # bytes that tell how a CSV file is written
 _ROWS = 8192  # to a chunk, of Parquet
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".feather", ".ipc")
@@ -29,7 +30,9 @@ class Files(Source):
 
     Args:
         files: A path, a pattern such as ``"trips/*.csv"`` (in order of the names), or a list of them.
-        separator: What separates the cells of CSV files; by default a comma, a tabulator in ``.tsv``.
+        separator: What separates the cells of CSV files; by default it is told by the first lines.
+        decimal: What separates whole numbers and fractions in CSV files, ``"."`` or ``","``; by default it is told by
+            the first lines, where commas do not separate cells.
         types: Columns of CSV files that are ``"number"`` or ``"text"``. Of others the first cell tells.
         missing: What stands for a missing cell in CSV files, such as ``"?"``, besides an empty one, NA, NaN
             and null.
@@ -40,16 +43,34 @@ class Files(Source):
         files: Any,
         *,
         separator: str | None = None,
+        decimal: str | None = None,
         types: Mapping[str, str] | None = None,
         missing: Sequence[str] = (),
     ) -> None:
         import_arrow()
         named = files if isinstance(files, list | tuple) else [files]
         self.paths = [path for name in named for path in _found(Path(name))]
-        self.format = CsvFormat(separator, types, missing)
+        self.format = CsvFormat(separator, types, missing, decimal)
 
     def __repr__(self) -> str:
         return f"Files({[str(path) for path in self.paths]})"
+
+    def dialect(self) -> Dialect | None:
+        """How the first file is written, if it is one of CSV."""
+        with _opened(self.paths[0], self.format) as file:
+            return file.dialect if isinstance(file, _Csv) else None
+
+    def written(self) -> str:
+        """How the first file is written, in words, where that was told by its first lines; else nothing."""
+        dialect = self.dialect()
+        if dialect is None:
+            return ""
+        said = []
+        if self.format.separator is None and dialect.separator != _usual_separator(self.paths[0]):
+            said.append(f"cells are separated by {dialect.separator!r}")
+        if dialect.example is not None:
+            said.append(f"{dialect.example!r} is the number {dialect.example.replace(',', '.')}")
+        return ", ".join(said)
 
     def read(self, start: Any, columns: list[str] | None) -> Iterator[Chunk]:
         first, row, told = 0, 0, {}
@@ -87,23 +108,17 @@ class Files(Source):
                 total += file.num_rows
         return total
 
-    def last_cells(self, column: str) -> np.ndarray | None:
-        """The last cells of a column; ``None`` if there are no rows."""
-        for path in reversed(self.paths):
-            types = Types(self.format.types)
-            chunks = read_file(path, {}, 0, [column], self.format, types)
-            last = collections.deque((c for c in chunks if c.num_rows), maxlen=1)
-            if last:
-                return last[0].columns[column]
-        return None
-
 
 @final
 class CsvFormat:
     """How CSV files are written."""
 
     def __init__(
-        self, separator: str | None, types: Mapping[str, str] | None, missing: Sequence[str]
+        self,
+        separator: str | None,
+        types: Mapping[str, str] | None,
+        missing: Sequence[str],
+        decimal: str | None,
     ) -> None:
         if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
             message = f"batches: separator must be one letter, such as ';', got {separator!r}"
@@ -111,7 +126,11 @@ class CsvFormat:
         if isinstance(missing, str) or not all(isinstance(text, str) for text in missing):
             message = f"batches: missing must be a list of texts, such as ['?'], got {missing!r}"
             raise ValueError(message)
+        if decimal not in (None, ".", ","):
+            message = f"batches: decimal must be '.' or ',', got {decimal!r}"
+            raise ValueError(message)
         self.separator = separator
+        self.decimal = decimal
         self.types = check_types(types)
         self.missing = [*_MISSING, *missing]
 
@@ -139,6 +158,7 @@ def read_file(
         if not wanted and file.names:
             message = (
                 f"batches: none of the columns {columns} is in {path.name}, which has {file.names}"
+                f"{meant(next(iter(columns or [])), file.names)}"
             )
             raise ValueError(message)
         row = first_row
@@ -191,7 +211,7 @@ def is_readable(path: Path) -> bool:
 class _File(abc.ABC):
     """An open file: its columns' names, how many rows it has if it says so, and its parts."""
 
-    is_text = False
+    dialect: Dialect | None = None
     names: list[str]
 
     def __init__(self, path: Path) -> None:
@@ -276,11 +296,15 @@ class _Arrow(_File):
 class _Csv(_File):
     """All cells are read as text; types are told afterwards, so that a cell of another type is no error here."""
 
-    is_text = True
-
     def __init__(self, path: Path, form: CsvFormat) -> None:
         super().__init__(path)
         self._form = form
+        with self._stream() as stream:
+            found = stream.read(_BEGINNING)
+        if len(found) == _BEGINNING:  # its last line may be cut
+            found = found[: found.rfind(b"\n") + 1]
+        text = found.decode("utf-8-sig", "replace")
+        self.dialect = recognised(text, form.separator, form.decimal, _usual_separator(path))
         self._is_empty = path.stat().st_size == 0
         self.names = []
         if not self._is_empty:
@@ -296,15 +320,14 @@ class _Csv(_File):
             yield from _from_row(reader, first_row)
 
     def _open(self, types: dict[str, Any], columns: list[str] | None = None) -> Any:
-        import pyarrow as pa
         from pyarrow import csv
 
-        is_tsv = ".tsv" in self._path.name.lower()[-7:]
+        assert self.dialect is not None
         return csv.open_csv(
-            pa.input_stream(str(self._path), compression="detect", buffer_size=_BUFFER),
+            self._stream(),
             read_options=csv.ReadOptions(block_size=_BUFFER, use_threads=False),
             parse_options=csv.ParseOptions(
-                delimiter=self._form.separator or ("\t" if is_tsv else ","),
+                delimiter=self.dialect.separator,
                 newlines_in_values=True,
             ),
             convert_options=csv.ConvertOptions(
@@ -314,6 +337,15 @@ class _Csv(_File):
                 strings_can_be_null=True,
             ),
         )
+
+    def _stream(self) -> Any:
+        import pyarrow as pa
+
+        return pa.input_stream(str(self._path), compression="detect", buffer_size=_BUFFER)
+
+
+def _usual_separator(path: Path) -> str:
+    return "\t" if ".tsv" in path.name.lower()[-7:] else ","
 
 
 @contextlib.contextmanager
@@ -364,7 +396,9 @@ def _from_row(parts: Any, first_row: int) -> Iterator[Any]:
 
 
 def _column(name: str, array: Any, types: Types, file: _File) -> np.ndarray:
-    return _text_column(name, array, types) if file.is_text else cells_of(array)
+    return (
+        cells_of(array) if file.dialect is None else _text_column(name, array, types, file.dialect)
+    )
 
 
 def cells_of(array: Any) -> np.ndarray:
@@ -380,18 +414,34 @@ def cells_of(array: Any) -> np.ndarray:
     return found
 
 
-def _text_column(name: str, array: Any, types: Types) -> np.ndarray:
+def _text_column(name: str, array: Any, types: Types, dialect: Dialect) -> np.ndarray:
     import pyarrow as pa
 
     valid = array.drop_null()
-    kind = types.kind(name, [valid[0].as_py()] if len(valid) else [])
+    decimal = dialect.decimal
+    kind = types.kind(name, [valid[0].as_py()] if len(valid) else [], decimal)
     if kind == TEXT:
         found: np.ndarray = array.to_numpy(zero_copy_only=False)
         return found
     if kind is None:
         return np.full(len(array), np.nan)
     try:
-        numbers: np.ndarray = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        numbers: np.ndarray = (
+            _with_points(array, decimal).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        )
     except pa.ArrowInvalid:  # one by one, for cells that Python reads and Arrow does not
-        return types.column(name, array.to_pylist())
+        return types.column(name, array.to_pylist(), decimal)
     return numbers
+
+
+def _with_points(array: Any, decimal: str) -> Any:
+    """Numbers with decimal points; ``ArrowInvalid`` if some have points for another purpose."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if decimal == ".":
+        return array
+    if pc.any(pc.match_substring(array, ".")).as_py():
+        message = "points beside decimal commas"
+        raise pa.ArrowInvalid(message)
+    return pc.replace_substring(array, decimal, ".")

@@ -189,6 +189,12 @@ class KafkaTopic(Source):
                         f"{at[partition]}, and messages before {low} were removed: rows between them are lost"
                     )
                     raise ValueError(message)
+                if at[partition] > high:
+                    message = (
+                        f"KafkaTopic: {self._topic!r}, partition {partition}: the run stopped at offset "
+                        f"{at[partition]}, and there are {high}: the topic was made anew, and rows between are lost"
+                    )
+                    raise ValueError(message)
         except KafkaException as error:
             servers = self._settings["bootstrap.servers"]
             message = f"the Kafka brokers at {servers} cannot be reached: {_said(error)}"

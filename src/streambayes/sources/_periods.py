@@ -34,7 +34,10 @@ class Periods:
             return
         match = _PERIOD.fullmatch(every) if isinstance(every, str) else None
         if match is None or (match[1] and int(match[1]) == 0):
-            message = f"batches: every must be a period such as '1d' or '1mo', got {every!r}"
+            message = (
+                f"batches: every must be a period such as '1d' or '1mo', got {every!r}; units are s, m (minutes), h, d, "
+                "w, mo (months), q and y"
+            )
             raise ValueError(message)
         self._count, self._unit = int(match[1] or 1), match[2]
 

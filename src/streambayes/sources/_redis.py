@@ -99,7 +99,11 @@ class RedisStream(Source):
                     last, number = self._begin()
                 self._check_kept(last, number)
                 found = self._entries(last)
-                if not found:
+                if (
+                    found
+                ):  # it may have been made anew while the call waited; what was read may be trimmed
+                    self._same_stream(last, number)
+                else:
                     self._check_kept(last, number)
             except self._gone() as error:
                 yield from self._wait_for_server(error)
@@ -182,12 +186,9 @@ class RedisStream(Source):
 
     def _check_kept(self, last: str, number: int | None) -> None:
         """Raise ``ValueError`` if entries were removed before they were read."""
-        info = self._info()
-        if info is None and not number:
+        info = self._same_stream(last, number)
+        if info is None:
             return  # it may still come
-        if info is None or _order(info["last-generated-id"].decode()) < _order(last):
-            message = f"RedisStream: entry {last} of {self._stream!r}, the last that was read, is gone with the stream"
-            raise ValueError(message)
         # entries that were deleted one by one would be counted too
         are_trimmed = info.get("max-deleted-entry-id") == b"0-0"
         removed = info.get("entries-added", 0) - info["length"]
@@ -197,6 +198,29 @@ class RedisStream(Source):
                 "their rows are lost"
             )
             raise ValueError(message)
+
+    def _same_stream(self, last: str, number: int | None) -> Any:
+        """What the server says of the stream; ``ValueError`` if it is not the one that was read so far."""
+        info = self._info()
+        if info is None and not number:
+            return None
+        if info is None or _order(info["last-generated-id"].decode()) < _order(last):
+            message = f"RedisStream: entry {last} of {self._stream!r}, the last that was read, is gone with the stream"
+            raise ValueError(message)
+        first = info["first-entry"]
+        are_gone = first is None or _order(first[0].decode()) > _order(last)
+        if (
+            are_gone
+            and number is not None
+            and info.get("entries-added", 0) - info["length"] < number
+        ):
+            # none that was read is there, but fewer were removed than were read
+            message = (
+                f"RedisStream: {self._stream!r} was deleted and made anew after entry {last}, the last that was read: "
+                "rows that came between are lost; begin anew, without a checkpoint, to learn what is there"
+            )
+            raise ValueError(message)
+        return info
 
     def _info(self) -> Any:
         """What the server says of the stream; ``None`` if there is none."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streambayes._core.names import meant
 from streambayes.sources._text import Types
 
 __all__ = ["check_malformed", "columns_of", "object_of", "rows_or_warnings", "same_fields"]
@@ -55,7 +56,10 @@ def columns_of(
     """Columns of rows with the same names; text becomes numbers where types say so."""
     names = [name for name in rows[0] if columns is None or name in columns]
     if not names:
-        message = f"{where}: none of the columns {columns} is there; the row has {list(rows[0])}"
+        alike = meant(next(iter(columns or []), ""), rows[0])
+        message = (
+            f"{where}: none of the columns {columns} is there; the row has {list(rows[0])}{alike}"
+        )
         raise ValueError(message)
     return {name: _column(name, [row[name] for row in rows], types) for name in names}
 

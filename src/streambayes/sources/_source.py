@@ -1,13 +1,14 @@
 """Source: rows that come one after the other, with places in them from which to go on."""
 
 import abc
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
 import numpy as np
 
-__all__ = ["Chunk", "Source"]
+__all__ = ["Chunk", "Source", "where_rows_are"]
 
 
 @final
@@ -31,6 +32,16 @@ class Chunk:
     def num_rows(self) -> int:
         """How many rows there are."""
         return len(next(iter(self.columns.values()))) if self.columns else 0
+
+
+@contextlib.contextmanager
+def where_rows_are(chunk: Chunk) -> Iterator[None]:
+    """What is wrong with rows is said with where they are."""
+    try:
+        yield
+    except ValueError as error:
+        error.add_note(f"in {chunk.name}, rows from {chunk.first_row} on")
+        raise
 
 
 class Source(abc.ABC):

@@ -5,7 +5,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["seconds"]
+from streambayes._core.column import is_missing
+
+__all__ = ["parsed", "seconds"]
+
+_EPOCH, _MICROSECOND = dt.datetime(1970, 1, 1), dt.timedelta(microseconds=1)  # noqa: DTZ001  # of UTC
+_MISSING = int(np.datetime64("NaT", "us").astype(np.int64))
 
 
 def seconds(name: str, values: np.ndarray) -> np.ndarray:
@@ -16,12 +21,16 @@ def seconds(name: str, values: np.ndarray) -> np.ndarray:
     return _timestamps(name, values).astype("datetime64[us]").astype(np.int64) / 1e6
 
 
+def parsed(name: str, values: np.ndarray) -> np.ndarray:
+    """Times whose text and objects are read already, once for all."""
+    return values if values.dtype.kind in "biuf" else _timestamps(name, values)
+
+
 def _timestamps(name: str, values: np.ndarray) -> np.ndarray:
     """Moments without time zone, in UTC if they had one."""
     if values.dtype.kind in "OU":
-        values = np.array(
-            [_moment(name, row, value) for row, value in enumerate(values)], "datetime64[us]"
-        )
+        found = [_microseconds(name, row, cell) for row, cell in enumerate(values.tolist())]
+        values = np.array(found, np.int64).view("datetime64[us]")
     if values.dtype.kind != "M":
         message = (
             f"batches: column {name!r} must hold dates, ISO text or numbers, got {values.dtype}"
@@ -31,15 +40,18 @@ def _timestamps(name: str, values: np.ndarray) -> np.ndarray:
     return values.astype("datetime64[us]")
 
 
-def _moment(name: str, row: int, value: Any) -> Any:
-    """A moment without time zone, in UTC if it had one; NaT if it is missing."""
-    if value is None or value != value:  # noqa: PLR0124  # NaN and NaT
-        return np.datetime64("NaT")
+def _microseconds(name: str, row: int, value: Any) -> int:
+    """A moment since 1970, of UTC if it has a zone, as NumPy counts it; that of NaT if it is missing."""
     try:
-        moment = dt.datetime.fromisoformat(value) if isinstance(value, str) else value
-        if isinstance(moment, dt.datetime) and moment.tzinfo is not None:
-            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
-        return np.datetime64(moment, "us")
+        if isinstance(value, str):
+            value = dt.datetime.fromisoformat(value)
+        elif is_missing(value):
+            return _MISSING
+        if not isinstance(value, dt.datetime):
+            return int(np.datetime64(value, "us").astype(np.int64))
+        if value.tzinfo is not None:
+            value = value.astimezone(dt.UTC).replace(tzinfo=None)
+        return int((value - _EPOCH) // _MICROSECOND)
     except (TypeError, ValueError):
         message = f"batches: column {name!r}, row {row}: expected a date or ISO text, got {value!r}"
         raise ValueError(message) from None
