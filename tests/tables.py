@@ -133,7 +133,7 @@ HIDDEN = {
         labelled("day", ["Mon", "Tue"]),
     ),
     "mixture classifier": (
-        sb.models.MixtureNaiveBayes("label", 2, ["x", "y"], 2),
+        sb.models.MixtureNaiveBayes("label", 2, ["x", "y"], 2, {"y": "log"}),
         labelled("label", [0, 1]),
     ),
     "network": (weather(), day),

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Self, TypeVar, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from streambayes._core.batch import Batch
 from streambayes._core.column import Column
+from streambayes._core.names import meant
 from streambayes._core.precision import float64_scope
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks, Point
 
-__all__ = ["AbstractModel", "Parameters", "Section", "parameter_names"]
+__all__ = ["AbstractModel", "Parameters", "Section", "exp_of", "parameter_names"]
 
 Local = TypeVar("Local")
 Summary = TypeVar("Summary")
@@ -28,18 +30,47 @@ class Parameters(NamedTuple):
         names: Readable names.
         marginal: What is believed of them, in the same shape.
         blocks: For each, the readable name of the block that it belongs to.
+        is_log: Whether the marginal is that of its logarithm, in a shape that meets the names.
     """
 
     names: np.ndarray
     marginal: AbstractMarginal
     blocks: np.ndarray
+    is_log: np.ndarray | bool = False
 
     @classmethod
-    def of(cls, names: np.ndarray, marginal: AbstractMarginal, labels: np.ndarray) -> Self:
+    def of(
+        cls,
+        names: np.ndarray,
+        marginal: AbstractMarginal,
+        labels: np.ndarray,
+        is_log: np.ndarray | bool = False,
+    ) -> Self:
         """Parameters of blocks with these labels; the last axes of the names may be within a block."""
         within = (1,) * (names.ndim - labels.ndim)
         blocks = np.broadcast_to(labels.reshape(labels.shape + within), names.shape)
-        return cls(names, marginal, blocks)
+        return cls(names, marginal, blocks, is_log)
+
+    def moments(self) -> tuple[Array, Array]:
+        r"""Mean and standard deviation.
+
+        The exponential of a Student-t has neither: what is known by its logarithm, with mean $m$ and deviation
+        $s$, is told by its median $e^m$ and by $e^m s$.
+        """
+        mean, deviation = self.marginal.mean(), self.marginal.deviation()
+        if not np.any(self.is_log):
+            return mean, deviation
+        median = exp_of(self.is_log, mean)
+        return median, jnp.where(self.is_log, median * deviation, deviation)
+
+    def quantile(self, probability: Any) -> Array:
+        """Quantiles: of a logarithm, their exponentials."""
+        return exp_of(self.is_log, self.marginal.quantile(probability))
+
+
+def exp_of(is_log: np.ndarray | bool, values: Array) -> Array:
+    """Values, of which some are logarithms, without these."""
+    return jnp.where(is_log, jnp.exp(values), values) if np.any(is_log) else values
 
 
 Section = tuple[Parameters, ...]
@@ -82,8 +113,9 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
         for column in self.columns:
             if column.name == name:
                 return column.categories
-        known = ", ".join(repr(column.name) for column in self.columns)
-        message = f"there is no variable {name!r}; the model has {known}"
+        names = [column.name for column in self.columns]
+        known = ", ".join(map(repr, names))
+        message = f"there is no variable {name!r}{meant(name, names)}; the model has {known}"
         raise ValueError(message)
 
     @property
@@ -113,6 +145,34 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
         """Where the first batch's sweeps start; the prior, unless symmetry must be broken."""
         del key, batch
         return prior
+
+    def alike(
+        self, blocks: Blocks, gained: Mapping[str, Array], before: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        """Values of latent variables that hold rows and should be told apart by them.
+
+        By name, of shape (strata, num_values): 2 for values that cannot be told from one another, as sweeps
+        alone leave them; 1 for others of which nothing was left to start from; else 0.
+
+        Args:
+            blocks: What is believed after a batch.
+            gained: The batch's rows that bear on each block.
+            before: Rows behind each block before it.
+        """
+        del blocks, gained, before
+        return {}
+
+    def start_apart(
+        self, key: Array, batch: Batch, prior: Blocks, blocks: Blocks, alike: Mapping[str, Array]
+    ) -> Blocks:
+        """The blocks with new ones for values that are alike, each from rows of its own among those they hold."""
+        del key, batch, prior, alike
+        return blocks
+
+    def strata(self, name: str) -> tuple[str, ...]:
+        """Observed variables for whose values a latent one has parameters of its own."""
+        del name
+        return ()
 
     @property
     def rows_to_start(self) -> int:
@@ -189,7 +249,7 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
         """Sections of parameters.
 
         The arrays of a section have one shape and are shown side by side. The belief is in internal
-        units, the marginals are in the user's.
+        units, the marginals are in the user's, or of their logarithms.
         """
 
     def check(self, values: Mapping[str, np.ndarray]) -> None:

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from typing import final
 
 from streambayes._core.pytree import definition
-from streambayes.models.network import AbstractNetwork, AbstractVariable, Network, names_of
+from streambayes.models.network import (
+    AbstractNetwork,
+    AbstractVariable,
+    Network,
+    Transform,
+    Transforms,
+    names_of,
+    transforms_of,
+)
 
 __all__ = ["Gaussian", "MultivariateGaussian"]
 
@@ -19,17 +27,21 @@ class Gaussian(AbstractNetwork):
 
     Args:
         names: One column or several.
+        transform: ``"log"`` for columns whose logarithms are normal: for all of them, or a mapping for some.
     """
 
     names: tuple[str, ...]
+    transform: Transforms = ()
 
-    def __init__(self, names: str | Sequence[str]) -> None:
-        object.__setattr__(self, "names", names_of(names))
+    def __init__(self, names: str | Sequence[str], transform: Transform = ()) -> None:
+        chosen = names_of(names)
+        object.__setattr__(self, "names", chosen)
+        object.__setattr__(self, "transform", transforms_of(transform, chosen, "Gaussian"))
 
     @property
     def variables(self) -> tuple[AbstractVariable, ...]:
         net = Network()
-        net.normal(self.names)
+        net.normal(self.names, transform=self.transform)
         return net.declared
 
 
@@ -43,15 +55,21 @@ class MultivariateGaussian(AbstractNetwork):
 
     Args:
         names: The columns.
+        transform: ``"log"`` for columns whose logarithms are normal: for all of them, or a mapping for some.
     """
 
     names: tuple[str, ...]
+    transform: Transforms = ()
 
-    def __init__(self, names: str | Sequence[str]) -> None:
-        object.__setattr__(self, "names", names_of(names))
+    def __init__(self, names: str | Sequence[str], transform: Transform = ()) -> None:
+        chosen = names_of(names)
+        object.__setattr__(self, "names", chosen)
+        object.__setattr__(
+            self, "transform", transforms_of(transform, chosen, "MultivariateGaussian")
+        )
 
     @property
     def variables(self) -> tuple[AbstractVariable, ...]:
         net = Network()
-        net.multivariate_normal(self.names)
+        net.multivariate_normal(self.names, transform=self.transform)
         return net.declared

@@ -9,7 +9,10 @@ from streambayes.models.network import (
     AbstractVariable,
     Coefficients,
     Network,
+    Transform,
+    Transforms,
     names_of,
+    transforms_of,
 )
 
 __all__ = ["LinearRegression"]
@@ -26,17 +29,20 @@ class LinearRegression(AbstractNetwork):
         coefficients: What is a block: all coefficients together (``joint``), each on its own
             (``independent``, the paper's Electricity model), or coefficients and noise together
             (``conjugate``: the exact posterior).
+        transform: ``"log"`` where logarithms take part: for response and regressors, or a mapping for some.
     """
 
     response: str
     regressors: tuple[str, ...]
     coefficients: Coefficients = "joint"
+    transform: Transforms = ()
 
     def __init__(
         self,
         response: str,
         regressors: str | Sequence[str],
         coefficients: Coefficients = "joint",
+        transform: Transform = (),
     ) -> None:
         chosen = names_of(regressors)
         if response in chosen:
@@ -45,13 +51,17 @@ class LinearRegression(AbstractNetwork):
         object.__setattr__(self, "response", response)
         object.__setattr__(self, "regressors", chosen)
         object.__setattr__(self, "coefficients", coefficients)
+        taken = transforms_of(transform, (response, *chosen), "LinearRegression")
+        object.__setattr__(self, "transform", taken)
         _ = self.structure
 
     @property
     def variables(self) -> tuple[AbstractVariable, ...]:
         net = Network()
-        parents = net.normal(self.regressors)
-        net.normal(self.response, parents=parents, coefficients=self.coefficients)
+        taken = dict(self.transform)
+        own = {self.response: taken.pop(self.response)} if self.response in taken else {}
+        parents = net.normal(self.regressors, transform=taken)
+        net.normal(self.response, parents=parents, coefficients=self.coefficients, transform=own)
         return net.declared
 
     @property

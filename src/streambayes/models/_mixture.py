@@ -8,7 +8,10 @@ from streambayes.models.network import (
     AbstractNetwork,
     AbstractVariable,
     Network,
+    Transform,
+    Transforms,
     names_of,
+    transforms_of,
     values_of,
 )
 
@@ -37,26 +40,32 @@ class GaussianMixture(AbstractNetwork):
         num_components: How many values the hidden variable ``component`` has.
         covariance: ``diagonal``, a mean and a precision for each column and component, or ``full``, a
             mean vector and a precision matrix for each component.
+        transform: ``"log"`` for columns whose logarithms are normal: for all of them, or a mapping for some.
     """
 
     names: tuple[str, ...]
     num_components: int
     covariance: Covariance = "diagonal"
+    transform: Transforms = ()
 
     def __init__(
         self,
         names: str | Sequence[str],
         num_components: int,
         covariance: Covariance = "diagonal",
+        transform: Transform = (),
     ) -> None:
         if covariance not in get_args(Covariance):
             message = (
                 f"GaussianMixture: covariance must be 'diagonal' or 'full', got {covariance!r}"
             )
             raise ValueError(message)
-        object.__setattr__(self, "names", names_beside_component(names))
+        chosen = names_beside_component(names)
+        object.__setattr__(self, "names", chosen)
         object.__setattr__(self, "num_components", num_components)
         object.__setattr__(self, "covariance", covariance)
+        taken = transforms_of(transform, chosen, "GaussianMixture")
+        object.__setattr__(self, "transform", taken)
         _ = self.structure
 
     @property
@@ -64,7 +73,7 @@ class GaussianMixture(AbstractNetwork):
         net = Network()
         z = net.categorical(COMPONENT, self.num_components, latent=True)
         declare = net.normal if self.covariance == "diagonal" else net.multivariate_normal
-        declare(self.names, parents=[z])
+        declare(self.names, parents=[z], transform=self.transform)
         return net.declared
 
 
@@ -81,12 +90,14 @@ class ConditionalMixture(AbstractNetwork):
         given: The observed column $d$.
         categories: Its values, or how many there are: then 0, 1, 2, ...
         num_components: How many values the hidden variable ``component`` has.
+        transform: ``"log"`` for columns whose logarithms are normal: for all of them, or a mapping for some.
     """
 
     names: tuple[str, ...]
     given: str
     categories: tuple[str | int, ...]
     num_components: int
+    transform: Transforms = ()
 
     def __init__(
         self,
@@ -94,11 +105,15 @@ class ConditionalMixture(AbstractNetwork):
         given: str,
         categories: Sequence[str | int] | int,
         num_components: int,
+        transform: Transform = (),
     ) -> None:
-        object.__setattr__(self, "names", names_beside_component(names, given))
+        chosen = names_beside_component(names, given)
+        object.__setattr__(self, "names", chosen)
         object.__setattr__(self, "given", given)
         object.__setattr__(self, "categories", values_of(given, categories))
         object.__setattr__(self, "num_components", num_components)
+        taken = transforms_of(transform, chosen, "ConditionalMixture")
+        object.__setattr__(self, "transform", taken)
         _ = self.structure
 
     @property
@@ -106,5 +121,5 @@ class ConditionalMixture(AbstractNetwork):
         net = Network()
         day = net.categorical(self.given, self.categories)
         z = net.categorical(COMPONENT, self.num_components, parents=[day], latent=True)
-        net.normal(self.names, parents=[z, day])
+        net.normal(self.names, parents=[z, day], transform=self.transform)
         return net.declared

@@ -9,7 +9,10 @@ from streambayes.models.network import (
     AbstractNetwork,
     AbstractVariable,
     Network,
+    Transform,
+    Transforms,
     names_of,
+    transforms_of,
     values_of,
 )
 
@@ -27,6 +30,7 @@ class NaiveBayes(AbstractNetwork):
         normal: Columns that are normal given the class.
         categorical: Columns of categories, with their values or how many there are.
         poisson: Columns of counts.
+        transform: ``"log"`` for columns whose logarithms are normal: for all normal ones, or a mapping for some.
     """
 
     label: str
@@ -34,6 +38,7 @@ class NaiveBayes(AbstractNetwork):
     normal: tuple[str, ...] = ()
     categorical: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
     poisson: tuple[str, ...] = ()
+    transform: Transforms = ()
 
     def __init__(
         self,
@@ -43,6 +48,7 @@ class NaiveBayes(AbstractNetwork):
         categorical: Mapping[str, Sequence[str | int] | int]
         | tuple[tuple[str, Sequence[str | int] | int], ...] = (),
         poisson: str | Sequence[str] = (),
+        transform: Transform = (),
     ) -> None:
         pairs = categorical.items() if isinstance(categorical, Mapping) else categorical
         if any(not isinstance(pair, tuple) or len(pair) != 2 for pair in pairs):
@@ -60,6 +66,8 @@ class NaiveBayes(AbstractNetwork):
         object.__setattr__(self, "normal", names_of(normal) if normal else ())
         object.__setattr__(self, "categorical", tuple(tables.items()))
         object.__setattr__(self, "poisson", names_of(poisson) if poisson else ())
+        taken = transforms_of(transform, self.normal, "NaiveBayes")
+        object.__setattr__(self, "transform", taken)
         _ = self.structure
 
     @property
@@ -67,7 +75,7 @@ class NaiveBayes(AbstractNetwork):
         net = Network()
         label = net.categorical(self.label, self.classes)
         if self.normal:
-            net.normal(self.normal, parents=[label])
+            net.normal(self.normal, parents=[label], transform=self.transform)
         for name, values in self.categorical:
             net.categorical(name, values, parents=[label])
         if self.poisson:
@@ -89,12 +97,14 @@ class MixtureNaiveBayes(AbstractNetwork):
         classes: Its values, or how many there are: then 0, 1, 2, ...
         names: The normal columns.
         num_components: How many values the hidden variable ``component`` has.
+        transform: ``"log"`` for columns whose logarithms are normal: for all of them, or a mapping for some.
     """
 
     label: str
     classes: tuple[str | int, ...]
     names: tuple[str, ...]
     num_components: int
+    transform: Transforms = ()
 
     def __init__(
         self,
@@ -102,11 +112,15 @@ class MixtureNaiveBayes(AbstractNetwork):
         classes: Sequence[str | int] | int,
         names: str | Sequence[str],
         num_components: int,
+        transform: Transform = (),
     ) -> None:
+        chosen = names_beside_component(names, label)
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "classes", values_of(label, classes))
-        object.__setattr__(self, "names", names_beside_component(names, label))
+        object.__setattr__(self, "names", chosen)
         object.__setattr__(self, "num_components", num_components)
+        taken = transforms_of(transform, chosen, "MixtureNaiveBayes")
+        object.__setattr__(self, "transform", taken)
         _ = self.structure
 
     @property
@@ -114,7 +128,7 @@ class MixtureNaiveBayes(AbstractNetwork):
         net = Network()
         label = net.categorical(self.label, self.classes)
         z = net.categorical(COMPONENT, self.num_components, parents=[label], latent=True)
-        net.normal(self.names, parents=[z, label])
+        net.normal(self.names, parents=[z, label], transform=self.transform)
         return net.declared
 
     @property

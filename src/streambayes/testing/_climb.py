@@ -58,5 +58,7 @@ def internal_rows(learner: StreamLearner, scale: Scale, columns: Mapping[str, An
     """Rows as a model's compiled code reads them."""
     model = learner.model
     padded = pad(read_rows(model, model.columns, columns), model.columns)
-    batch: Batch = jax.tree.map(jnp.asarray, standardised(padded, scale.shift, scale.factor)[0])
+    batch: Batch = jax.tree.map(
+        jnp.asarray, standardised(model, padded, scale.shift, scale.factor)[0]
+    )
     return batch

@@ -98,7 +98,11 @@ def _check_rows(model: Model, columns: Columns) -> None:
 def _check_units(model: Model, batches: Sequence[Columns]) -> None:
     """A change of units changes numbers, not what is learned."""
     factor = 250.0
-    shifts = {c.name: -3.0 if c.kind == CONTINUOUS else 0.0 for c in model.columns if c.is_measured}
+    shifts = {
+        c.name: -3.0 if c.kind == CONTINUOUS and not c.transform else 0.0
+        for c in model.columns
+        if c.is_measured
+    }
     changed = [
         {
             name: shifts[name] + factor * values if name in shifts else values

@@ -117,7 +117,7 @@ def learned(learner, state, columns, beyond=0.0):
     wanted = learner.model.columns
     batch = pad(read_rows(learner.model, wanted, columns), wanted)
     values = np.where(np.arange(batch.values.shape[1]) < NUM_ROWS, batch.values, beyond)
-    memory, _ = learner._stepper.learn(
+    memory, *_ = learner._stepper.learn(
         learner._settings,
         state.memory,
         state.belief,

@@ -212,7 +212,7 @@ class TestWhatIsRefused:
             *(
                 (
                     ("categorical", ["c", values], {}),
-                    f"'c': categories must be a list of values or how many, got {values!r}",
+                    f"'c': categories must be a list of values, how many, or one of 'month', 'weekday', 'hour', got {values!r}",
                 )
                 for values in ("abc", 2.5, True, {"a"}, None)
             ),

@@ -16,13 +16,14 @@ import numpy as np
 from jax import Array
 
 from streambayes._core import linalg
+from streambayes._core.column import LOG
 from streambayes._core.pytree import pytree
 from streambayes.families import (
     AbstractBelief,
     AbstractFamily,
     AbstractMarginal,
 )
-from streambayes.models._base import Parameters, Section
+from streambayes.models._base import Parameters, Section, exp_of
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable
 
@@ -109,6 +110,8 @@ class AbstractFactor(abc.ABC):
         self.shape = (
             (*self.configurations, len(self.names)) if variable.is_grouped else self.configurations
         )
+        taken = dict(variable.transform)
+        self._logged = np.array([taken.get(name) == LOG for name in self.names])
         hidden = any(structure.owner[name].latent for name in variable.parents)
         self.left_over = 0.1 if variable.parents and not hidden else 1.0
 
@@ -203,21 +206,32 @@ class AbstractFactor(abc.ABC):
     def parameters(
         self, names: np.ndarray, belief: AbstractBelief, of: Callable[[Any], AbstractMarginal]
     ) -> Parameters:
-        """Parameters of the blocks of its own entry."""
-        return Parameters.of(names, belief.marginal(self.entry, of), self.labels()[self.entry])
+        """Parameters of the blocks of its own entry, of a column's values or of their logarithms."""
+        own = self._logged if self.variable.is_grouped else self._logged[0]
+        return Parameters.of(names, belief.marginal(self.entry, of), self.labels()[self.entry], own)
 
     @final
-    def text_per_name(self, pattern: str) -> np.ndarray:
-        r"""Readable text, ``{}`` for the name: shape (\*configurations, num_names)."""
+    def told(self, *values: Array) -> tuple[Array, ...]:
+        """Parameters of a column's values or of their logarithms, without these; the last axis is over names."""
+        own = self._logged if self.variable.is_grouped else self._logged[0]
+        return tuple(exp_of(own, value) for value in values)
+
+    @final
+    def text_per_name(self, pattern: str, of_log: str | None = None) -> np.ndarray:
+        r"""Readable text, ``{}`` for the name: shape (\*configurations, num_names).
+
+        Names whose logarithm is modelled may have a text of their own.
+        """
         texts = np.empty((*self.configurations, len(self.names)), dtype=object)
         for place in np.ndindex(texts.shape):
-            texts[place] = pattern.format(self.names[place[-1]]) + self.conditions[place[:-1]]
+            own = pattern if of_log is None or not self._logged[place[-1]] else of_log
+            texts[place] = own.format(self.names[place[-1]]) + self.conditions[place[:-1]]
         return texts
 
     @final
-    def text(self, pattern: str) -> np.ndarray:
+    def text(self, pattern: str, of_log: str | None = None) -> np.ndarray:
         """The same in the shape of the blocks."""
-        return self.text_per_name(pattern).reshape(self.shape)
+        return self.text_per_name(pattern, of_log).reshape(self.shape)
 
     @final
     def stacked(self, parts: Mapping[str, Array]) -> Array:

@@ -12,7 +12,9 @@ import numpy as np
 from jax import Array
 
 from streambayes._core.batch import Batch
+from streambayes._core.calendar import CALENDAR
 from streambayes._core.column import Column
+from streambayes._core.names import meant
 from streambayes._core.pytree import definition
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks, Point
@@ -29,8 +31,14 @@ from streambayes.models.network._regression import (
     IndependentRegression,
     JointRegression,
 )
-from streambayes.models.network._start import started
-from streambayes.models.network._structure import Structure
+from streambayes.models.network._start import (
+    alike,
+    among_blocks,
+    started,
+    strata_of,
+    told_apart,
+)
+from streambayes.models.network._structure import MAX_BLOCKS, Structure
 from streambayes.models.network._variables import (
     AbstractDiscrete,
     AbstractVariable,
@@ -40,7 +48,9 @@ from streambayes.models.network._variables import (
     ExponentialVariable,
     NormalVariable,
     PoissonVariable,
+    Transform,
     VectorVariable,
+    transforms_of,
 )
 from streambayes.models.network._vector import VectorFactor
 
@@ -104,7 +114,8 @@ class AbstractNetwork(AbstractModel[Moments | Array, NetworkSums]):
     def categories_of(self, name: str) -> tuple[str | int, ...]:
         if name not in self.structure.owner:
             known = ", ".join(repr(other) for other in self.structure.owner)
-            message = f"there is no variable {name!r}; the network has {known}"
+            alike = meant(name, self.structure.owner)
+            message = f"there is no variable {name!r}{alike}; the network has {known}"
             raise ValueError(message)
         return self.structure.owner[name].categories
 
@@ -138,13 +149,40 @@ class AbstractNetwork(AbstractModel[Moments | Array, NetworkSums]):
             return prior
         rows = self._rows(batch)
         local = started(key, self.structure, batch, rows.init_local())
-        at = Point(prior)
-        moments = rows.filled(at.expectations(), rows.moments(local))
-        summary = NetworkSums(rows.sums(moments), jnp.zeros(()))
-        for names in reversed(self.update_order):  # coefficients before noise
-            messages = self.messages(at.expectations(), summary, names)
-            at = Point(at.blocks.replaced(prior.only(names) + messages))
-        return Blocks(params=at.blocks.params, counts=prior.counts)
+        every = dict.fromkeys(prior.params, True)
+        found = self._learned(rows, rows.moments(local), prior, prior, every)
+        return Blocks(params=found.params, counts=prior.counts)
+
+    @final
+    def strata(self, name: str) -> tuple[str, ...]:
+        return strata_of(self.structure, name)
+
+    @final
+    def alike(
+        self, blocks: Blocks, gained: Mapping[str, Array], before: Mapping[str, Array]
+    ) -> dict[str, Array]:
+        return {
+            name: alike(self.structure, self.factors, name, blocks, gained, before)
+            for name in self.structure.latents
+            if self.structure.is_discrete(name)
+        }
+
+    @final
+    def start_apart(
+        self, key: Array, batch: Batch, prior: Blocks, blocks: Blocks, alike: Mapping[str, Array]
+    ) -> Blocks:
+        rows = self._rows(batch)
+        chosen: dict[str, Any] = dict.fromkeys(prior.params, False)
+        _, moments, _ = rows.sweep(Point(blocks).expectations(), rows.init_local())
+        shares = told_apart(key, self.structure, batch, moments, alike)
+        for name, values in alike.items():
+            for child in self.structure.children[name]:
+                factor = self.factors[child.entry]
+                for entry in factor.prior():
+                    shape = prior.counts[entry].shape
+                    own = among_blocks(self.structure, factor, name, values, shape)
+                    chosen[entry] = chosen[entry] | own
+        return self._learned(rows, moments.replaced(shares=shares), prior, blocks, chosen)
 
     @property
     @final
@@ -233,6 +271,23 @@ class AbstractNetwork(AbstractModel[Moments | Array, NetworkSums]):
             part for factor in self.factors.values() for part in factor.marginals(belief, units)
         ]
 
+    def _learned(
+        self,
+        rows: Rows,
+        moments: Moments,
+        prior: Blocks,
+        blocks: Blocks,
+        chosen: Mapping[str, Any],
+    ) -> Blocks:
+        """Blocks of which the chosen ones have learned rows of given moments, from the prior."""
+        at = Point(blocks)
+        moments = rows.filled(at.expectations(), moments)
+        summary = NetworkSums(rows.sums(moments), jnp.zeros(()))
+        for names in reversed(self.update_order):  # coefficients before noise
+            learned = prior.only(names) + self.messages(at.expectations(), summary, names)
+            at = Point(at.blocks.replaced(learned.select(chosen, at.blocks.only(names))))
+        return at.blocks
+
     def _rows(self, batch: Batch) -> Rows:
         return Rows(self.structure, self.factors, batch)
 
@@ -298,7 +353,8 @@ class Network(AbstractNetwork):
 
         Args:
             name: Its name.
-            categories: Its values, or how many there are: then 0, 1, 2, ...
+            categories: Its values, or how many there are: then 0, 1, 2, ...; ``"month"``, ``"weekday"`` and
+                ``"hour"`` are those of the calendar: Jan to Dec, Mon to Sun, 0 to 23.
             parents: Categorical and Bernoulli variables it depends on.
             latent: Whether no column holds it.
         """
@@ -326,6 +382,7 @@ class Network(AbstractNetwork):
         parents: Sequence[str] = (),
         latent: bool = False,
         coefficients: Coefficients = "joint",
+        transform: Transform = (),
     ) -> Any:
         """A normal variable, or a list of them that are independent given the same parents.
 
@@ -340,6 +397,8 @@ class Network(AbstractNetwork):
             coefficients: With normal parents, what is a block: all coefficients together
                 (``joint``), each on its own (``independent``, as in the paper), or coefficients and
                 noise together (``conjugate``).
+            transform: ``"log"`` where logarithms of the values are normal: for all of the names, or a
+                mapping for some. Children are linear in the logarithm, too.
         """
         if coefficients not in get_args(Coefficients):
             message = (
@@ -348,20 +407,27 @@ class Network(AbstractNetwork):
             )
             raise ValueError(message)
         _check_flag(names, latent)
-        grouped = not isinstance(names, str)
-        self._declare(
-            NormalVariable(names_of(names), grouped, _tuple(parents), latent, coefficients)
-        )
+        grouped, chosen = not isinstance(names, str), names_of(names)
+        taken = transforms_of(transform, chosen, "Network")
+        if latent and taken:
+            message = f"Network: {names!r} is latent: no column holds values to transform"
+            raise ValueError(message)
+        self._declare(NormalVariable(chosen, grouped, _tuple(parents), latent, coefficients, taken))
         return _same(names)
 
-    def multivariate_normal(self, names: Sequence[str], *, parents: Sequence[str] = ()) -> Any:
+    def multivariate_normal(
+        self, names: Sequence[str], *, parents: Sequence[str] = (), transform: Transform = ()
+    ) -> Any:
         """Several columns with a full covariance, for each configuration of discrete parents.
 
         Args:
             names: The columns.
             parents: Categorical and Bernoulli variables they depend on.
+            transform: As for ``normal``.
         """
-        self._declare(VectorVariable(names_of(names), _tuple(parents)))
+        chosen = names_of(names)
+        taken = transforms_of(transform, chosen, "Network")
+        self._declare(VectorVariable(chosen, _tuple(parents), transform=taken))
         return _same(names)
 
     def poisson(self, names: str | Sequence[str], *, parents: Sequence[str] = ()) -> Any:
@@ -405,16 +471,25 @@ class Network(AbstractNetwork):
         return hash(self.declared)
 
 
-def values_of(name: str, categories: Sequence[str | int] | int) -> tuple[str | int, ...]:
-    """The values of a categorical variable: at least two, distinct, all text or all whole numbers."""
+def values_of(name: str, categories: Sequence[str | int] | int | str) -> tuple[str | int, ...]:
+    """The values of a categorical variable: at least two, distinct, all text or all whole numbers.
+
+    ``"month"``, ``"weekday"`` and ``"hour"`` stand for those of the calendar.
+    """
+    if isinstance(categories, str) and categories in CALENDAR:
+        categories = CALENDAR[categories]
     if isinstance(categories, int | np.integer) and not isinstance(categories, bool):
+        if categories > MAX_BLOCKS:  # before there are as many
+            message = f"{name!r}: at most {MAX_BLOCKS:,} categories are possible; give fewer"
+            raise ValueError(message)
         values: tuple[Any, ...] = tuple(range(categories))
     elif isinstance(categories, Iterable) and not isinstance(
         categories, str | AbstractSet | Mapping
     ):
         values = tuple(v.item() if isinstance(v, np.generic) else v for v in categories)
     else:
-        message = f"{name!r}: categories must be a list of values or how many, got {categories!r}"
+        words = ", ".join(map(repr, CALENDAR))
+        message = f"{name!r}: categories must be a list of values, how many, or one of {words}, got {categories!r}"
         raise TypeError(message)
     kinds = {str if isinstance(value, str) else type(value) for value in values}
     if kinds not in ({str}, {int}, {bool}) and values:

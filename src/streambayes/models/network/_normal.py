@@ -116,14 +116,18 @@ class NormalFactor(AbstractTotals):
 
         return [
             (
-                self.parameters(self.text("mean of {}"), belief, mean),
-                self.parameters(self.text("standard deviation of {}"), belief, spread),
+                self.parameters(self.text("mean of {}", "median of {}"), belief, mean),
+                self.parameters(
+                    self.text("standard deviation of {}", "geometric standard deviation of {}"),
+                    belief,
+                    spread,
+                ),
             )
         ]
 
     def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
         mean, precision = parameters[self.entry]
-        return [(mean, 1.0 / jnp.sqrt(precision))]
+        return [self.told(mean, 1.0 / jnp.sqrt(precision))]
 
     def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
         mean, precision = (

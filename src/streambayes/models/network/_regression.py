@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from streambayes._core import linalg
+from streambayes._core.column import LOG
 from streambayes._core.numerics import HALF_LOG_TWO_PI
 from streambayes.families import (
     AbstractBelief,
@@ -65,6 +66,11 @@ class AbstractRegression(AbstractFactor):
         super().__init__(variable, structure)
         self.regressors = structure.continuous_parents(variable)
         self.size = len(self.regressors) + 1
+        taken = [dict(structure.owner[name].transform).get(name) for name in self.regressors]
+        self.regressor_texts = [
+            f"log {name}" if transform == LOG else name
+            for name, transform in zip(self.regressors, taken, strict=True)
+        ]
 
     @abc.abstractmethod
     def expected(self, expectations: Mapping[str, Any]) -> NoisyCoefficients:
@@ -155,11 +161,16 @@ class AbstractRegression(AbstractFactor):
     def marginals(self, belief: AbstractBelief, units: Units) -> list[Section]:
         matrix, _, offset = self.change_of_units(units)
         names = [
-            self.text("intercept of {}"),
-            *(self.text(f"slope of {{}} on {name}") for name in self.regressors),
+            self.text("intercept of {}", "intercept of log {}"),
+            *(
+                self.text(f"slope of {{}} on {name}", f"slope of log {{}} on {name}")
+                for name in self.regressor_texts
+            ),
         ]
         _, factor = self.own_units(units)
-        noise = self.text("residual standard deviation of {}")
+        noise = self.text(
+            "residual standard deviation of {}", "residual standard deviation of log {}"
+        )
         *others, last = self.labels().values()  # that of the noise, or of all
         blocks = np.stack(others, -1) if len(others) > 1 else (others or [last])[0]
         found = self.coefficient_marginals(belief, matrix, offset)

@@ -14,9 +14,9 @@ from streambayes.models.network._variables import (
     NormalVariable,
 )
 
-__all__ = ["Structure"]
+__all__ = ["MAX_BLOCKS", "Structure"]
 
-_MAX_BLOCKS = 100_000
+MAX_BLOCKS = 100_000
 
 
 @final
@@ -98,10 +98,10 @@ class Structure:
     def _check_size(self, variable: AbstractVariable) -> None:
         sizes = [self.num_values(name) for name in self.discrete_parents(variable)]
         num_blocks = len(variable.names) * math.prod(sizes)
-        if num_blocks > _MAX_BLOCKS:
+        if num_blocks > MAX_BLOCKS:
             _refuse(
                 f"{variable.entry!r} would have {num_blocks:,} blocks, one for each combination of "
-                f"its discrete parents; at most {_MAX_BLOCKS:,} are possible, so give it fewer"
+                f"its discrete parents; at most {MAX_BLOCKS:,} are possible, so give it fewer"
             )
 
     def _is_seen(self, variable: AbstractVariable) -> bool:

@@ -1,9 +1,10 @@
 """What a user declares: the variables of one row, each with its parents."""
 
 import abc
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, final
 
-from streambayes._core.column import BINARY, CATEGORY, CONTINUOUS, COUNT, POSITIVE, Column
+from streambayes._core.column import BINARY, CATEGORY, CONTINUOUS, COUNT, LOG, POSITIVE, Column
 from streambayes._core.pytree import definition
 
 __all__ = [
@@ -14,10 +15,40 @@ __all__ = [
     "ExponentialVariable",
     "NormalVariable",
     "PoissonVariable",
+    "Transform",
+    "Transforms",
     "VectorVariable",
+    "transforms_of",
 ]
 
 Coefficients = Literal["joint", "independent", "conjugate"]
+Transforms = tuple[tuple[str, str], ...]
+"""Columns with what is taken of their values."""
+Transform = str | Mapping[str, str] | Transforms
+"""The same as users give it: one for all columns, or by column."""
+
+
+def transforms_of(given: Transform, names: Sequence[str], model: str) -> Transforms:
+    """What is taken of which columns, in their order; ``ValueError`` for other columns or transforms.
+
+    Args:
+        given: By the user.
+        names: The columns that may have one.
+        model: What to call the model in errors.
+    """
+    if not isinstance(given, str | Mapping | tuple):
+        message = f"{model}: transform must be {LOG!r} or a mapping of columns to it, got {given!r}"
+        raise TypeError(message)
+    by_name = dict.fromkeys(names, given) if isinstance(given, str) else dict(given)
+    for name, transform in by_name.items():
+        if name not in names:
+            known = ", ".join(map(repr, names)) or "none"
+            message = f"{model}: transform of {name!r}: normal columns are {known}"
+            raise ValueError(message)
+        if transform != LOG:
+            message = f"{model}: transform of {name!r} must be {LOG!r}, got {transform!r}"
+            raise ValueError(message)
+    return tuple((name, by_name[name]) for name in names if name in by_name)
 
 
 class AbstractVariable(abc.ABC):
@@ -28,6 +59,7 @@ class AbstractVariable(abc.ABC):
         is_grouped: Whether they were declared as a list: their blocks then have a last axis over it.
         parents: Names of variables.
         latent: Whether no column holds them.
+        transform: What is taken of the values of their columns.
     """
 
     distribution: ClassVar[str]
@@ -36,6 +68,7 @@ class AbstractVariable(abc.ABC):
     is_grouped: bool
     parents: tuple[str, ...]
     latent: bool
+    transform: Transforms = ()
 
     @property
     @abc.abstractmethod
@@ -60,7 +93,8 @@ class AbstractVariable(abc.ABC):
         if self.latent:
             return ()
         shown = self.categories if self.kind == CATEGORY else ()
-        return tuple(Column(name, self.kind, shown) for name in self.names)
+        taken = dict(self.transform)
+        return tuple(Column(name, self.kind, shown, taken.get(name, "")) for name in self.names)
 
 
 class AbstractDiscrete(AbstractVariable):
@@ -119,6 +153,7 @@ class NormalVariable(AbstractVariable):
     parents: tuple[str, ...] = ()
     latent: bool = False
     coefficients: Coefficients = "joint"
+    transform: Transforms = ()
 
     @property
     def kind(self) -> str:
@@ -135,6 +170,7 @@ class VectorVariable(AbstractVariable):
     parents: tuple[str, ...] = ()
     is_grouped: bool = True
     latent: bool = False
+    transform: Transforms = ()
 
     @property
     def kind(self) -> str:

@@ -190,10 +190,12 @@ class VectorFactor(AbstractFactor):
             gamma = Gamma(shape_minus_one=0.5 * degrees - 1.0, negative_rate=-0.5 * diagonal)
             return SpreadMarginal.of(gamma).in_unit(factor)
 
-        spreads = self.text_per_name("standard deviation of {}")
+        spreads = self.text_per_name(
+            "standard deviation of {}", "geometric standard deviation of {}"
+        )
         return [
             (
-                self.parameters(self.text_per_name("mean of {}"), belief, mean),
+                self.parameters(self.text_per_name("mean of {}", "median of {}"), belief, mean),
                 self.parameters(spreads, belief, spread),
             )
         ]
@@ -202,7 +204,7 @@ class VectorFactor(AbstractFactor):
         mean, precision = parameters[self.entry]
         identity = jnp.broadcast_to(jnp.eye(self._size), precision.shape)
         half = linalg.solve_lower(linalg.cholesky(precision), identity)
-        return [(mean, jnp.sqrt(jnp.square(half).sum(-2)))]
+        return [self.told(mean, jnp.sqrt(jnp.square(half).sum(-2)))]
 
     def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
         mean, precision = (
