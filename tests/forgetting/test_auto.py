@@ -5,6 +5,7 @@ import math
 import jax
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -163,7 +164,7 @@ def test_the_mixture_is_shown():
     assert row.sd == pytest.approx(math.sqrt(square - mean**2), rel=1e-8)
     assert (weights * members.cdf(row.lower)).sum() == pytest.approx(0.1, abs=1e-8)
     assert (weights * members.cdf(row.upper)).sum() == pytest.approx(0.9, abs=1e-8)
-    density = np.exp(learner.log_predictive(state, {"x": [1]}))
+    density = np.exp(learner.log_predictive(state, {"x": [1]}, using="belief"))
     assert density[0] == pytest.approx(mean, rel=1e-10)
 
 
@@ -171,46 +172,126 @@ def test_it_is_the_default():
     assert sb.StreamLearner(sb.models.Gaussian("x")).forgetting == sb.Auto()
 
 
-@pytest.mark.parametrize("policy", [sb.Auto(), sb.Auto(shared=True), sb.HPP()], ids=repr)
+def of_an_average_row(state, batch):
+    """For each memory of a share, the log evidence of a row that is what rows are on average."""
+    members, share = state.belief.members.params["x"], np.mean(batch["x"])
+    a, b = np.asarray(members.alpha), np.asarray(members.beta)
+    return scipy.special.betaln(a + share, b + 1.0 - share) - scipy.special.betaln(a, b)
+
+
+@pytest.mark.parametrize("policy", [sb.Auto(), sb.Auto(shared=True)], ids=repr)
 @settings(max_examples=6)
 @given(seed=st.integers(0, 10**6), size=st.sampled_from([1, 4, 15]))
-def test_forecasts_lose_little_to_the_best_forecaster(policy, seed, size):
-    """T2, for batches of equal size."""
-    learner = normal((1.0, 0.5, 1.0, 0.1), policy)
-    batches = normal_batches(seed, [size] * 30)
-    state = learner.init(batches[0])
-    mixed, seen, allowed = 0.0, 0, 0.0
-    alone = dict.fromkeys(policy.forecasters, 0.0)
-    for batch in batches:
-        forecast, state = learner.forecast(state, batch)
-        assert sum(forecast.shares.values()) == pytest.approx(1.0, abs=1e-12)
-        mixed += forecast.log_density.sum()
-        for name, densities in forecast.alone.items():
-            alone[name] += densities.sum()
-        # the shares of this batch were shared after each batch before it
-        loss = size * (math.log(len(alone)) + allowed)
-        assert mixed >= max(alone.values()) - loss - 1e-9 * (1.0 + abs(mixed))
+def test_predictions_lose_little_to_the_best_forecaster(policy, seed, size):
+    """T2, for batches of equal size: what is believed, and every horizon."""
+    learner = bernoulli(policy=policy)
+    state, seen, allowed, predicted = None, 0, 0.0, 0.0
+    alone = np.zeros(17)
+    first = np.append(np.log(0.9), np.full(16, np.log(0.1 / 48)))  # restarts are 2/3 at the start
+    for batch in draw_batches(seed, [size] * 30):
+        state = learner.init(batch) if state is None else state
+        predicted += learner.log_predictive(state, batch).sum()
+        fit = of_an_average_row(state, batch)
+        believed = scipy.special.logsumexp(fit + np.asarray(state.belief.log_weights["x"]))
+        alone += size * np.append(believed, fit[:16])
+        assert np.all(predicted >= alone + size * (first - allowed) - 1e-9 * (1 + abs(predicted)))
         state, _ = learner.step(state, batch)
         seen += size
-        if seen > size:  # shares are shared from the second batch on
+        if seen > size:  # trust is shared from the second batch on
             allowed -= math.log(1.0 - 1.0 / seen)
 
 
-def test_the_forecasters_are_what_they_are_called():
+def test_trust_follows_the_evidence_of_an_average_row():
     learner = bernoulli((1.0, 2.0))
     batches = draw_batches(8, [20] * 12)
     *_, (state, _) = learned(learner, batches)
-    forecast, _ = learner.forecast(state, batches[0])
-    np.testing.assert_allclose(
-        forecast.alone["posterior"], learner.log_predictive(state, batches[0]), rtol=1e-12
+    trust, weights = (
+        np.exp(np.asarray(each["x"])) for each in (state.memory.log_trust, state.belief.log_weights)
     )
-    parts = np.stack([np.exp(forecast.alone[name]) for name in forecast.shares])
-    mixed = np.array(list(forecast.shares.values())) @ parts
-    np.testing.assert_allclose(np.exp(forecast.log_density), mixed, rtol=1e-12)
-    # one row: its evidence is its density before it is learned
-    one = {"x": [1]}
-    before = learner.forecast(state, one)[0].alone["before"]
-    assert before[0] == pytest.approx(learner.step(state, one)[1].bound, rel=1e-10)
+    forecast = trust + (1.0 - trust.sum()) * weights
+    members = state.belief.members.params["x"]
+    expected = forecast @ (np.asarray(members.alpha) / np.asarray(members.alpha + members.beta))
+    said = learner.log_predictive(state, {"x": [1]})
+    assert np.exp(said[0]) == pytest.approx(expected, rel=1e-12)
+    believed = learner.log_predictive(state, {"x": [1]}, using="belief")
+    assert believed[0] != said[0]
+    fit = np.exp(of_an_average_row(state, batches[0]))
+    after, _ = learner.step(state, batches[0])
+    target = 0.25 / 16 / (0.75 + 0.25)  # of a fade, where there are recalls
+    updated = (1.0 - 1.0 / 260) * trust * fit / (forecast @ fit) + 0.1 / 260 * target
+    np.testing.assert_allclose(np.exp(after.memory.log_trust["x"][:16]), updated[:16], rtol=1e-9)
+
+
+def test_a_run_predicts_by_the_forecast_and_tests_the_belief():
+    batches = draw_batches(4, [20] * 6)
+    learner = bernoulli()
+    run = sb.run(learner, batches, test_fraction=0.2, seed=3)
+    *_, (state, _) = learned(learner, batches)
+    # the rows that the run has held out are not in this one
+    assert run.scores.prequential != run.scores.test_predictive
+    whole = sb.run(learner, batches)
+    state, expected = learner.init(batches[0]), []
+    for batch in batches:
+        expected.append(learner.score(state, batch).predictive)
+        assert learner.log_predictive(state, batch).mean() == pytest.approx(expected[-1])
+        state, _ = learner.step(state, batch)
+    found = [record.prequential for record in whole.records[1:]]
+    assert found == expected[1:]
+    assert whole.scores.prequential == pytest.approx(np.mean(expected[1:]))
+    assert len(learner.log_predictive(state, {"x": []})) == 0
+    with pytest.raises(ValueError, match="using must be 'forecast' or 'belief', got 'trust'"):
+        learner.score(state, batches[0], using="trust")
+
+
+def test_the_next_batch_has_parameters_of_its_own():
+    """The ways to go on, which the watch will weigh it by; batches lie apart by what it has learned."""
+    rng = np.random.default_rng(0)
+    levels = rng.normal(0.0, 1.0, 90)
+    batches = [{"x": rng.normal(level, 1.0, 20)} for level in levels]
+    learner, held, state = sb.StreamLearner(sb.models.Gaussian("x")), [], None
+    for batch in batches:
+        if state is not None and state.num_batches > 10:
+            found = learner.predict_next(state)
+            own, value = found["mean of x"], found["value of x"]
+            inside = (value.lower <= batch["x"]) & (batch["x"] <= value.upper)
+            held.append([own.lower <= batch["x"].mean() <= own.upper, inside.mean()])
+        state = learner.init(batch) if state is None else state
+        state, _ = learner.step(state, batch)
+    assert 0.8 < np.mean(held, axis=0)[0] < 0.97
+    assert 0.85 < np.mean(held, axis=0)[1] < 0.95
+    assert own.upper - own.lower == pytest.approx(2 * 1.645, rel=0.3)
+    assert value.upper - value.lower == pytest.approx(2 * 1.645 * np.sqrt(2.0), rel=0.3)
+    assert sb.Run(learner, state, (), None).predict_next() == learner.predict_next(state)
+    shares = bernoulli()
+    batches = draw_batches(2, [20] * 9)
+    *_, (state, _) = learned(shares, batches[:8])
+    with jax.enable_x64(True):
+        ways = state.watch.next_batch(state.prior)
+        a, b = (
+            np.asarray(part)
+            for part in (ways.members.params["x"].alpha, ways.members.params["x"].beta)
+        )
+    heads = batches[8]["x"].sum()
+    evidence = [
+        scipy.special.betaln(c + heads, d + 20 - heads) - scipy.special.betaln(c, d)
+        for c, d in ((a, b), (1.0, 1.0))
+    ]
+    usual = scipy.special.logsumexp(np.asarray(ways.log_weights["x"]) + evidence[0])
+    look = shares.step(state, batches[8])[1].seen.flat[0]  # the first, to all digits
+    assert look == pytest.approx(evidence[1] - usual, rel=1e-9)
+    weights = scipy.special.softmax(np.asarray(ways.log_weights["x"]))
+    mean = weights @ (a / (a + b))
+    assert shares.predict_next(state)["probability of x"].mean == pytest.approx(mean)
+    blind = shares.replace(watch=False)
+    with pytest.raises(ValueError, match="how far batches lie apart is learned with"):
+        blind.predict_next(blind.init(batches[0]))
+
+
+def test_other_policies_predict_by_what_they_believe():
+    *_, (state, _) = learned(bernoulli(policy=sb.HPP()), draw_batches(0, [5, 5]))
+    learner, rows = bernoulli(policy=sb.HPP()), {"x": [0, 1]}
+    said = learner.log_predictive(state, rows)
+    np.testing.assert_array_equal(said, learner.log_predictive(state, rows, using="belief"))
 
 
 TIMED = sb.Auto(clock="time")
@@ -328,10 +409,13 @@ def test_densities_and_samples_know_that_the_choice_is_one():
             for e in range(len(weights))
         ]
     expected = np.log(weights @ np.exp(np.array(each)))
-    found = learner.log_predictive(state, {"x": rows[:, 0], "y": rows[:, 1]})
+    found = learner.log_predictive(state, {"x": rows[:, 0], "y": rows[:, 1]}, using="belief")
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-    alone = learner.forecast(state, {"x": rows[:, 0], "y": rows[:, 1]})[0].alone["posterior"]
-    np.testing.assert_allclose(alone, expected, rtol=1e-9)
+    believed = state.belief.log_weights["x, y"][:, 0]
+    trust = np.exp(state.memory.log_trust["x, y"][:, 0])
+    weights = trust + (1.0 - trust.sum()) * np.exp(believed)
+    found = learner.log_predictive(state, {"x": rows[:, 0], "y": rows[:, 1]})
+    np.testing.assert_allclose(found, np.log(weights @ np.exp(np.array(each))), rtol=1e-9)
 
 
 @pytest.mark.parametrize("is_joint", [True, False])
@@ -364,11 +448,6 @@ def test_a_mixture_whose_start_saw_no_rows_finds_its_components():
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (
-            lambda: sb.run(bernoulli(), [sb.batches({"x": [0, 1, 1]}, rows=2)], forecast=True),
-            TypeError,
-            "a batch in pieces cannot be forecast",
-        ),
         (lambda: sb.Auto(clock="days"), ValueError, "clock must be 'rows' or 'time'"),
         (lambda: sb.Auto(shared=1), TypeError, "shared must be True or False, got 1"),
         (
@@ -412,32 +491,16 @@ def test_other_policies_do_not_know_when_a_block_has_changed():
         state.changed_within(float("nan"))
 
 
-def test_forecasts_of_a_run_are_recorded(tmp_path):
-    batches = draw_batches(4, [20] * 6)
-    run = sb.run(bernoulli(), batches, forecast=True, record=tmp_path)
-    assert run.records[0].forecast is None
-    later = [record.forecast for record in run.records[1:]]
-    assert run.scores.forecast == pytest.approx(np.mean(later))
-    assert list(sb.read_records(tmp_path)) == list(run.records)
-    assert "forecast" in str(run.table())
-    assert "forecast" not in str(sb.run(bernoulli(), batches).table())
-    learner = bernoulli()
-    state = learner.init(batches[0])
-    forecast, after = learner.forecast(state, {"x": []})
-    assert len(forecast.log_density) == 0
-    assert after is state
-
-
-def test_hidden_variables_are_forecast_too():
+def test_hidden_variables_are_predicted_too():
     rng = np.random.default_rng(0)
     learner = sb.StreamLearner(sb.models.GaussianMixture(["x"], 2))
     batches = [{"x": rng.normal(rng.choice([-3.0, 3.0], 60), 1.0)} for _ in range(4)]
     state = learner.init(batches[0])
     for batch in batches:
-        forecast, state = learner.forecast(state, batch)
+        said = learner.log_predictive(state, batch)
         state, _ = learner.step(state, batch)
-    assert np.all(np.isfinite(forecast.log_density))
-    assert forecast.log_density.mean() == pytest.approx(-np.log(2) - 1.42, abs=0.4)
+    assert np.all(np.isfinite(said))
+    assert said.mean() == pytest.approx(-np.log(2) - 1.42, abs=0.4)
 
 
 def test_what_came_back_is_recalled():
@@ -478,14 +541,34 @@ def test_saved_and_gone_on(tmp_path):
     batches = normal_batches(4, [20] * 9)
     learner = normal((1.0, 1.0, 0.0, 0.1))
     *_, (state, _) = learned(learner, batches[:7])
-    _, state = learner.forecast(state, batches[7])
     sb.save(state, tmp_path / "auto.sbz")
     loaded = sb.load(tmp_path / "auto.sbz")
     assert loaded.forgetting == sb.Auto()
     for batch in batches[7:]:
-        said, state = learner.forecast(state, batch)
-        again, loaded = learner.forecast(loaded, batch)
-        np.testing.assert_array_equal(said.log_density, again.log_density)
+        np.testing.assert_array_equal(
+            learner.log_predictive(state, batch), learner.log_predictive(loaded, batch)
+        )
         state, info = learner.step(state, batch)
         loaded, other = learner.step(loaded, batch)
         assert info == other
+
+
+def test_blocks_without_rows_stay_although_the_choice_is_shared():
+    rng = np.random.default_rng(0)
+    net = sb.Network()
+    day = net.categorical("day", 2)
+    net.normal("x", parents=[day])
+
+    def batch(days):
+        chosen = rng.choice(days, 100)
+        return {"day": chosen, "x": rng.normal(5.0 * chosen, 1.0)}
+
+    learner = sb.StreamLearner(net, sb.Auto(shared=True), watch=False)
+    state = learner.init(batch([0, 1]))
+    for _ in range(10):
+        state, _ = learner.step(state, batch([0, 1]))
+    before = state.retained["x | day=1"]
+    for _ in range(30):  # a change of the days themselves, which the model restarts for
+        state, _ = learner.step(state, batch([0]))
+    assert state.retained["x | day=1"] == pytest.approx(before, rel=0.05)
+    assert before > 300

@@ -83,15 +83,28 @@ def test_minibatches_are_small_batches():
     assert info.num_sweeps == 4
 
 
-def test_fading_to_nothing_is_refused_with_a_sentence():
-    learner = sb.StreamLearner(COIN, sb.Fading(0.0))
-    batch = {"x": [0, 1, 1]}
-    state, _ = learner.step(learner.init(batch), batch)
-    before = state.posterior["x"]
-    with pytest.raises(sb.StepError, match="not a distribution") as caught:
-        learner.step(state, batch)
-    assert caught.value.outcome is sb.Outcome.IMPROPER
-    assert state.posterior["x"] == before
+def test_what_fades_to_nothing_is_the_prior_again():
+    net = sb.Network()
+    kind = net.categorical("kind", ["here", "away"])
+    net.normal("x", parents=[kind])
+    net.poisson("calls", parents=[kind])
+    both = {"kind": ["here", "away"] * 3, "x": [0.0, 5.0, 1.0, 6.0, 2.0, 7.0], "calls": [1] * 6}
+    here = {"kind": ["here"] * 3, "x": [1.0, 1.0, 1.0], "calls": [0] * 3}  # and they are all alike
+    for policy in (sb.Fading(0.5), sb.Fading(0.0), sb.PowerPrior(0.5), sb.PowerPrior(0.0)):
+        learner = sb.StreamLearner(net, policy, watch=False)
+        state, _ = learner.step(learner.init(both), both)
+        for _ in range(700):
+            state, info = learner.step(state, here)
+        assert info.retained["x | kind=away"] == pytest.approx(0.0, abs=1e-12)
+        first = learner.init(both)
+        for name, place in (("x", 1), ("calls", 1)):
+            held, fresh = (
+                [part[place] for part in each.belief.summary().params[name].naturals()]
+                for each in (state, first)
+            )
+            assert held == pytest.approx(fresh, rel=1e-12), policy.name
+        back, _ = learner.step(state, both)
+        assert np.isfinite(learner.score(back, both).predictive)
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,10 @@ def test_one_program_whatever_the_number(monkeypatch):
 
 
 def failing():
-    """A memory that fades where nothing replaces it, until it is no distribution any more."""
-    learner = sb.StreamLearner(sb.models.Gaussian(["x"]), sb.Fading(0.1))
-    return learner, [{"x": [1.0, 2.0]}, *({"x": [1.0]} for _ in range(40))]
+    """A value comes whose square is no number."""
+    learner = sb.StreamLearner(sb.models.Gaussian(["x"]), sb.SVB())
+    batches = [{"x": [1e-80, 2e-80]} for _ in range(40)]
+    return learner, [*batches[:17], {"x": [1e85]}, *batches[17:]]
 
 
 def test_a_batch_that_fails_is_named_and_earlier_records_stay(tmp_path):

@@ -1,5 +1,7 @@
 """Many streams at once: what a loop over the streams gives."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ from tests.tables import MODELS
 
 
 def numbers(state):
-    return [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+    """All but the watch, which many streams leave out; test_watch.py has it."""
+    plain = dataclasses.replace(state, watch=None)
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(plain)]
 
 
 def assert_same(mine, theirs, rtol=1e-9):
@@ -248,9 +252,7 @@ def test_categories_of_a_fleet_with_an_empty_stream(restarts):
     batch = {"k": (rng.random(60) < 0.2).astype(int), "x": rng.normal(size=60)}
     nothing = {"k": np.zeros(0, int), "x": np.zeros(0)}
     found = sb.many(learner).init({"some": batch, "none": nothing})["some"]
-    for mine, theirs in zip(
-        jax.tree.leaves(found), jax.tree.leaves(learner.init(batch)), strict=True
-    ):
+    for mine, theirs in zip(numbers(found), numbers(learner.init(batch)), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12, equal_nan=True)
 
 
@@ -278,3 +280,17 @@ def test_names_stay_what_they_are():
         fleet.init({"x": [1.0, 2.0]}, by="x")
     with pytest.raises(TypeError, match="seed must be a whole number, got 'x'"):
         fleet.init({"a": {"x": [1.0]}}, seed="x")
+
+
+def test_states_of_many_streams_are_not_one():
+    learner = sb.StreamLearner(sb.models.Gaussian(["x", "y", "z"]), sb.SVB())
+    rows = {name: [1.0, 2.0] for name in "xyz"}
+    stacked = sb.many(learner).init({"a": rows, "b": rows}).stacked
+    for use in (
+        lambda: stacked.posterior,
+        lambda: stacked.retained,
+        stacked.summary,
+        lambda: learner.step(stacked, rows),
+    ):
+        with pytest.raises(ValueError, match=r"many streams: take one out, states\['its name'\]"):
+            use()

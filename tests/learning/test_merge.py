@@ -1,6 +1,5 @@
 """States learned apart, merged: what learning their rows together gives."""
 
-import dataclasses
 from itertools import pairwise
 
 import jax
@@ -33,7 +32,7 @@ def learned(learner, state, batches, times=None):
 
 
 def assert_same(mine, theirs, rtol=1e-10):
-    """Whether two states have learned the same; shares of forecasters aside."""
+    """Whether two states have learned the same."""
     for name in ("memory", "belief", "prior", "scale", "rows_seen", "pending", "last_time"):
         pairs = zip(
             jax.tree.leaves(getattr(mine, name)),
@@ -140,10 +139,14 @@ def test_what_is_left_is_what_the_policy_leaves(policy, num_before):
     """The closed form against the policy's own word, batch by batch."""
     sites = Sites(policy, num_before, num_apart=1)
     common, left, seen = sites.common, sites.common.memory, sites.common.rows_seen
+    rows = {name: np.ones_like(count) for name, count in left.counts.items()}
+    left = sb.families.Blocks(params=left.params, counts=rows)  # which the sites' rows stand beside
     with float64_scope():
         for passed in range(4):
             found = _left(common, num_before + passed)
-            for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(left), strict=True):
+            for one, other in zip(
+                jax.tree.leaves(found.params), jax.tree.leaves(left.params), strict=True
+            ):
                 np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
             clock = sb.forgetting.Clock(rows=9.0, rows_seen=seen + 9.0 * passed, elapsed=0.0)
             left = policy.open(left, common.prior, clock).tempered
@@ -223,18 +226,6 @@ def test_times():
     merged = sb.merge([timeless, timeless])
     assert np.isnan(merged.last_time)
     assert merged.pending == 0.0
-
-
-def test_shares_of_forecasters_are_those_of_sites_with_rows():
-    sites = Sites(sb.PowerPrior(0.7), num_apart=1)
-    one, two, _ = (
-        dataclasses.replace(state, log_shares=np.log([share, 1 - share]))
-        for state, share in zip(sites.states, (0.9, 0.9, 0.1), strict=True)
-    )
-    merged = sb.merge([sites.begin, one, two])
-    np.testing.assert_allclose(np.exp(merged.log_shares), [0.9, 0.1])
-    forecast, _ = sites.learner.forecast(merged, sites.following)
-    assert forecast.shares["before"] == pytest.approx(0.9)
 
 
 def test_sites_on_disk(tmp_path):

@@ -67,14 +67,14 @@ def test_numbers_that_are_not_finite(some, tmp_path):
     odd = dataclasses.replace(
         some,
         bound=math.inf,
-        log_restart={"x": math.nan, "y": 1.0},
+        moved={"x": math.nan, "y": 1.0},
         parameters={"x": {"mean of x": (math.nan, math.inf)}, "y": {"mean of y": (1.0, 2.0)}},
     )
     writer.write(odd)
     writer.close()
     (back,) = sb.read_records(tmp_path)
     assert back.bound is None
-    assert back.log_restart == {"y": 1.0}
+    assert back.moved == {"y": 1.0}
     assert all(map(math.isnan, back.parameters["x"]["mean of x"]))
     assert back.parameters["y"] == odd.parameters["y"]
     for line in (tmp_path / RECORDS).read_text().splitlines():

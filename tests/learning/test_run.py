@@ -1,7 +1,9 @@
 """Runs, comparisons, records, progress."""
 
+import io
 import itertools
 import json
+import sys
 
 import numpy as np
 import pandas as pd
@@ -254,6 +256,17 @@ def test_no_batches_is_an_error():
 def test_test_fraction_lies_below_one(fraction):
     with pytest.raises(ValueError, match="test_fraction must lie in"):
         sb.run(sb.StreamLearner(MODEL, sb.SVB()), stream(), test_fraction=fraction)
+
+
+@pytest.mark.parametrize(
+    ("module", "is_terminal", "is_shown"),
+    [("io", True, True), ("ipykernel.iostream", False, True), ("io", False, False)],
+)
+def test_progress_is_shown_where_somebody_looks(monkeypatch, module, is_terminal, is_shown):
+    facts = {"__module__": module, "isatty": lambda _: is_terminal}
+    monkeypatch.setattr(sys, "stderr", type("OutStream", (io.StringIO,), facts)())
+    sb.run(sb.StreamLearner(MODEL, sb.HPP()), stream(3))
+    assert ("batch 3/3" in sys.stderr.getvalue()) == is_shown
 
 
 def test_progress_is_silent_in_a_pipe_and_shown_when_asked(capsys):

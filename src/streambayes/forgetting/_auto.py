@@ -13,7 +13,7 @@ from streambayes._core.pytree import definition, pytree
 from streambayes.families import AbstractBelief, Bank, Blocks
 from streambayes.forgetting._base import AbstractForgetting, Clock, Report, total
 
-__all__ = ["Auto"]
+__all__ = ["UNTRIED", "Auto"]
 
 HORIZONS = np.append(2.0 ** np.arange(3, 18), np.inf)
 _FADES = slice(0, len(HORIZONS))
@@ -24,6 +24,8 @@ _RECALLS = slice(_RESTARTS.stop, _RESTARTS.stop + _NUM_BORN)
 _NUM_SLOTS = _RECALLS.stop
 _NEWBORN = _RESTARTS.stop - 1
 _EMPTY = -1.0
+UNTRIED = 0.1
+"""Trust in memories, rather than in what is believed, before any batch."""
 
 PerBlock = dict[str, Array]
 ClockKind = Literal["rows", "time"]
@@ -40,7 +42,8 @@ class AutoMemory:
     Attributes:
         bank: What is believed: all slots have learned the last batch.
         recalls: Where recalls go on from: they have learned it to the extent that they were believed.
-        log_trust: Log weights of the slots as forecasters of single rows.
+        log_trust: Log weights of the slots by which rows to come are predicted; what they lack to 1 is the trust
+            in what is believed.
         ages: Clock since the birth of restarts and recalls, (18, *blocks); below 0 for an empty slot.
         seen: Reading of the clock when each block last had rows; below 0 before.
         passed: Reading of the clock.
@@ -70,7 +73,9 @@ class AutoAnchor:
         retained: Rows that were retained then.
         prior: The uninformed prior.
         ages: As in the memory, this batch not counted.
+        seen: As in the memory.
         steps: Clock since the last batch that had rows for a block.
+        aged: Clock since the last batch that weighed its slots: with one choice for all blocks, any.
         passed: Reading of the clock at the end of this batch.
         unit: Time per row.
     """
@@ -83,7 +88,9 @@ class AutoAnchor:
     retained: PerBlock
     prior: Blocks
     ages: PerBlock
+    seen: PerBlock
     steps: PerBlock
+    aged: PerBlock
     passed: Array
     unit: Array
 
@@ -109,7 +116,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             times; then a horizon of 8 is the time that 8 rows took when the stream began.
     """
 
-    forecasters: ClassVar[tuple[str, ...]] = ("before", "posterior", "trusted")
+    has_forecast: ClassVar[bool] = True
 
     shared: bool = False
     clock: ClockKind = "rows"
@@ -144,7 +151,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         return AutoMemory(
             bank=self._bank(_target(ages), members),
             recalls=_slots(members, _RECALLS),
-            log_trust=_target(ages),
+            log_trust={name: each + np.log(UNTRIED) for name, each in _target(ages).items()},
             ages=ages,
             seen={name: jnp.full(count.shape, _EMPTY) for name, count in prior.counts.items()},
             passed=jnp.zeros(()),
@@ -177,16 +184,20 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             )
             seen = jax.tree.map(lambda last: jnp.where(known | (last < 0), last, time.before), seen)
         target = _target(ages)
-        steps = jax.tree.map(lambda last: time.after - jnp.maximum(last, 0.0), seen)
+        weighed = self._weighed(seen)
+        steps, aged = (
+            jax.tree.map(lambda last: time.after - jnp.maximum(last, 0.0), each)
+            for each in (seen, weighed)
+        )
         # at one and the same time rows are all there is to count
         by_rows = clock.rows / jnp.maximum(clock.rows_seen + clock.rows, 1.0)
         shares = {
             name: jnp.where(
                 last >= 0,
-                jnp.where(steps[name] > 0, steps[name] / jnp.maximum(time.after, 1e-300), by_rows),
+                jnp.where(aged[name] > 0, aged[name] / jnp.maximum(time.after, 1e-300), by_rows),
                 1.0,
             )
-            for name, last in seen.items()
+            for name, last in weighed.items()
         }
         shared = {
             name: jnp.logaddexp(
@@ -214,7 +225,9 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             },
             prior=prior,
             ages=ages,
+            seen=seen,
             steps=steps,
+            aged=aged,
             passed=time.after,
             unit=time.unit,
         )
@@ -267,51 +280,32 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
     def close(
         self, anchor: AutoAnchor, belief: AbstractBelief, clock: Clock
     ) -> tuple[AutoMemory, Report]:
-        del clock
         assert isinstance(belief, Bank)
         bank = belief.normalized()
         ages = {
-            name: jnp.where(age >= 0, age + anchor.steps[name], age)
+            name: jnp.where(age >= 0, age + anchor.aged[name], age)
             for name, age in anchor.ages.items()
         }
-        memory = _reborn(bank, anchor, ages)
+        trust = self._trusted(anchor, bank, clock)
         # a block without rows in this batch stays as it is; the next time all that has passed counts
-        has_rows = {
-            name: (count[_NEWBORN] > 0) | self.shared for name, count in bank.members.counts.items()
-        }
-        memory = _selected(has_rows, memory, anchor.memory)
+        has_rows = {name: count[_NEWBORN] > 0 for name, count in bank.members.counts.items()}
+        if self.shared:  # slots are those of all blocks, so its members move along
+            kept = bank.members.select(has_rows, _undisturbed(anchor.memory.bank))
+            mine = dataclasses.replace(bank, members=kept)
+            memory = _reborn(mine, trust, anchor, ages, has_rows)
+        else:
+            memory = _reborn(bank, trust, anchor, ages, has_rows)
+            memory = _selected(has_rows, memory, anchor.memory)
         return memory, self._report(anchor, bank, memory, has_rows)
 
-    def candidates(
-        self, memory: AutoMemory, prior: Blocks, clock: Clock
-    ) -> dict[str, AbstractBelief]:
-        """Before the batch, some weight shared; the posterior; and weights of slots as forecasters."""
-        anchor = self.open(memory, prior, clock)
-        return {
-            "before": self._bank(anchor.log_shared, anchor.tempered),
-            "posterior": memory.bank,
-            "trusted": self._bank(memory.log_trust, memory.bank.members),
-        }
-
-    def heed(self, memory: AutoMemory, messages: Blocks, clock: Clock) -> AutoMemory:
-        """Trust slots by what is expected of a row's log density: the mean over the rows of the batch."""
-        rows = jnp.maximum(clock.rows, 1.0)
-        fit = {
-            name: messages.params[name].dot(expected) / rows
-            for name, expected in memory.bank.members.expectations().items()
-        }
-        if self.shared:
-            fit = _pooled(fit)
-        target = _target(memory.ages)
-        share = jnp.where(clock.rows_seen > 0, 1.0 / (clock.rows_seen + rows), 0.0)
-        trust = {
-            name: jnp.logaddexp(
-                jnp.log1p(-share) + jax.nn.log_softmax(log_trust + fit[name], axis=0),
-                jnp.log(share) + target[name],
-            )
+    def forecast(self, memory: AutoMemory, belief: AbstractBelief) -> Bank:
+        assert isinstance(belief, Bank)
+        bank = belief.normalized()
+        weights = {
+            name: jnp.logaddexp(log_trust, _log_rest(log_trust) + bank.log_weights[name])
             for name, log_trust in memory.log_trust.items()
         }
-        return dataclasses.replace(memory, log_trust=trust)
+        return self._bank(weights, belief.members)
 
     def changed_within(self, memory: AutoMemory, span: Any) -> PerBlock:
         """Per block, the weight of memories that reach no further back than ``span`` on the clock."""
@@ -320,6 +314,34 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             name: jnp.where(reach[name] <= span, jnp.exp(weights), 0.0).sum(0)
             for name, weights in memory.bank.log_weights.items()
         }
+
+    def _weighed(self, seen: PerBlock) -> PerBlock:
+        """Reading of the clock when the slots of each block were last weighed."""
+        if not self.shared:
+            return seen
+        last = jnp.stack([each.max() for each in seen.values()]).max()
+        return {name: jnp.full_like(each, last) for name, each in seen.items()}
+
+    def _trusted(self, anchor: AutoAnchor, bank: Bank, clock: Clock) -> PerBlock:
+        """Trust after a batch: each forecaster's by the evidence of an average row, then some of it shared."""
+        held = anchor.memory
+        message = self.message(anchor, bank)
+        if self.shared:  # the choice is one, so a row is one of the model
+            rows = dict.fromkeys(message.counts, clock.rows)
+            gained = _pooled(_gained(held.bank.members, message, rows))
+        else:
+            gained = _gained(held.bank.members, message, message.counts)
+        share = jnp.where(clock.rows_seen > 0, 1.0 / (clock.rows_seen + clock.rows), 0.0)
+        found = {}
+        for name, log_trust in held.log_trust.items():
+            believed = jax.nn.logsumexp(held.bank.log_weights[name] + gained[name], axis=0)
+            joint = log_trust + gained[name]
+            total = jnp.logaddexp(jax.nn.logsumexp(joint, axis=0), _log_rest(log_trust) + believed)
+            found[name] = jnp.logaddexp(
+                jnp.log1p(-share) + joint - total,
+                jnp.log(share) + np.log(UNTRIED) + anchor.log_target[name],
+            )
+        return found
 
     def _bank(self, log_weights: PerBlock, members: Blocks) -> Bank:
         return Bank(log_weights=log_weights, members=members, is_joint=self.shared)
@@ -438,11 +460,36 @@ def _pooled(per_slot: PerBlock) -> PerBlock:
     }
 
 
+def _gained(members: Blocks, message: Blocks, rows: PerBlock) -> PerBlock:
+    r"""Log evidence of an average row for each member: $a(\lambda + s / n) - a(\lambda)$.
+
+    No more than the mean of the log predictive densities of the $n$ rows, and equal to it for one row.
+    """
+    one = message.scaled({name: 1.0 / jnp.maximum(each, 1.0) for name, each in rows.items()})
+    ends: Blocks = jax.tree.map(lambda *both: jnp.stack(both), members, members + one)
+    return {name: each[1] - each[0] for name, each in _log_normalizers(ends).items()}
+
+
+def _log_rest(log_trust: Array) -> Array:
+    """Log of what trust lacks to 1."""
+    return jnp.log(jnp.maximum(1.0 - jnp.exp(log_trust).sum(0), 0.0))
+
+
 def _log_normalizers(blocks: Blocks) -> PerBlock:
     return {name: family.log_normalizer() for name, family in blocks.params.items()}
 
 
-def _reborn(bank: Bank, anchor: AutoAnchor, ages: PerBlock) -> AutoMemory:
+def _undisturbed(bank: Bank) -> Blocks:
+    """Members after a batch without rows: what starts over with it starts over in other blocks only."""
+    members: Blocks = jax.tree.map(
+        lambda leaf, believed: leaf.at[_NEWBORN].set(believed), bank.members, bank.summary()
+    )
+    return members
+
+
+def _reborn(
+    bank: Bank, log_trust: PerBlock, anchor: AutoAnchor, ages: PerBlock, has_rows: PerBlock
+) -> AutoMemory:
     """After a batch: one restart and one recall leave, others take their places, new ones are born."""
     moves = {
         name: (
@@ -463,14 +510,15 @@ def _reborn(bank: Bank, anchor: AutoAnchor, ages: PerBlock) -> AutoMemory:
             )
             for name, each in weights.items()
         }
-        for weights in (bank.log_weights, anchor.memory.log_trust)
+        for weights in (bank.log_weights, log_trust)
     )
     fades, restarts, learned = (
         _slots(bank.members, kind) for kind in (_FADES, _RESTARTS, _RECALLS)
     )
     older = _joined(fades, _moved(restarts, moves, 0, anchor.prior))
     # a recall goes on from where it was, less what it was not believed to have seen
-    recalls = learned.lerp(_slots(anchor.tempered, _RECALLS), believed)
+    before = _slots(anchor.tempered, _RECALLS)
+    recalls = learned.lerp(before, believed).select(has_rows, before)
     # the newborn has no weight yet, so any will do to find what it is born from
     unborn = _joined(older, _moved(recalls, moves, 1, anchor.prior))
     snapshot = Bank(log_weights=log_weights, members=unborn).summary()
@@ -491,7 +539,10 @@ def _reborn(bank: Bank, anchor: AutoAnchor, ages: PerBlock) -> AutoMemory:
             )
             for name, age in ages.items()
         },
-        seen={name: jnp.full(age.shape[1:], anchor.passed) for name, age in ages.items()},
+        seen={
+            name: jnp.where(has_rows[name], anchor.passed, last)
+            for name, last in anchor.seen.items()
+        },
         passed=anchor.passed,
         unit=anchor.unit,
     )

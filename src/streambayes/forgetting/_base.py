@@ -80,8 +80,8 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
 
     maximises_bound: ClassVar[bool] = True
     """Whether sweeps climb a bound. If not, a batch is one sweep and reports none."""
-    forecasters: ClassVar[tuple[str, ...]] = ("posterior",)
-    """Names of the ``candidates``."""
+    has_forecast: ClassVar[bool] = False
+    """Whether ``forecast`` is more than the belief."""
     max_rounds: int = 1
     """How often ``refine`` may be followed by further sweeps, plus one."""
     minibatch_size: int | None = None
@@ -146,15 +146,10 @@ class AbstractForgetting(abc.ABC, Generic[Memory, Anchor]):
         del anchor, belief
         return None
 
-    def candidates(self, memory: Memory, prior: Blocks, clock: Clock) -> dict[str, AbstractBelief]:
-        """Beliefs by which the rows of the next batch may be forecast: one for each of ``forecasters``."""
-        del prior, clock
-        return {"posterior": self.belief(memory)}
-
-    def heed(self, memory: Memory, messages: Blocks, clock: Clock) -> Memory:
-        """Learn to forecast, and nothing else, from the messages of the next batch."""
-        del messages, clock
-        return memory
+    def forecast(self, memory: Memory, belief: AbstractBelief) -> AbstractBelief:
+        """By what the next rows are predicted, of the same structure as what is believed: that, by default."""
+        del memory
+        return belief
 
     def changed_within(self, memory: Memory, span: Any) -> dict[str, Array]:
         """Per block, the probability that nothing older than ``span`` on the policy's clock is used."""
@@ -181,8 +176,6 @@ Tempered = TypeVar("Tempered", bound=Tempering)
 class AbstractTempered(AbstractForgetting[Blocks, Tempered]):
     """A policy whose memory is the posterior, and whose batches are learned from one tempered prior."""
 
-    forecasters: ClassVar[tuple[str, ...]] = ("before", "posterior")
-
     @final
     def init(self, prior: Blocks) -> Blocks:
         return prior
@@ -190,11 +183,6 @@ class AbstractTempered(AbstractForgetting[Blocks, Tempered]):
     @final
     def belief(self, memory: Blocks) -> AbstractBelief:
         return Point(memory)
-
-    @final
-    def candidates(self, memory: Blocks, prior: Blocks, clock: Clock) -> dict[str, AbstractBelief]:
-        before = self.open(memory, prior, clock).tempered
-        return {"before": Point(before), "posterior": Point(memory)}
 
     @final
     def restart(self, memory: Blocks, prior: Blocks, chosen: Mapping[str, Any]) -> Blocks:

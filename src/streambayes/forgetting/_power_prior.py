@@ -19,6 +19,9 @@ from streambayes.forgetting._base import (
 
 __all__ = ["Fading", "PowerPrior"]
 
+_NEXT_TO_NOTHING = 1e-3
+_TRACE = 1e-6
+
 
 @final
 @definition
@@ -68,8 +71,9 @@ class Fading(AbstractSinglePrior):
     r"""Prior of batch t: $\rho\lambda_{t-1}$, towards nothing rather than towards the prior.
 
     What the authors' program calls a power prior. It depends on how a family is parametrised, and
-    becomes improper where no rows replace what fades; such a step is refused. The first batch's prior
-    is not faded.
+    would become improper where no rows replace what fades: a block that is left with less than a
+    thousandth of a row is the prior again, and none fades below a millionth of the prior. The first
+    batch's prior is not faded.
 
     Args:
         rho: The share of the past that is kept, in [0, 1].
@@ -86,9 +90,16 @@ class Fading(AbstractSinglePrior):
         return f"Fading {self.rho:g}"
 
     def open(self, memory: Blocks, prior: Blocks, clock: Clock) -> PriorAnchor:
-        del prior
         rho = jnp.where(clock.rows_seen > 0, self.rho, 1.0)
-        return PriorAnchor(tempered=memory.scaled(rho), rho=rho)
+        faded = memory.scaled(rho)
+        trace = prior.scaled(_TRACE)
+        is_gone = {name: count < _NEXT_TO_NOTHING for name, count in faded.counts.items()}
+        is_thin = {
+            name: ~family.is_proper()
+            for name, family in (faded + trace.scaled(-1.0)).params.items()
+        }
+        tempered = (faded + trace).select(is_thin, faded)
+        return PriorAnchor(tempered=prior.select(is_gone, tempered), rho=rho)
 
 
 def _least_share(previous: Blocks, prior: Blocks, budget: float) -> Array:

@@ -5,7 +5,7 @@ from streambayes.learning._intake import Pieces, Resumable, Shards, StreamBatch,
 from streambayes.learning._learner import Score, StepError, StreamLearner
 from streambayes.learning._many import ManyInfo, ManyLearner, ManyStates, many
 from streambayes.learning._merge import merge
-from streambayes.learning._prediction import Classification, Forecast, Prediction
+from streambayes.learning._prediction import Classification, Prediction
 from streambayes.learning._record import StepRecord, read_records
 from streambayes.learning._run import Comparison, Run, Scores, compare, run
 from streambayes.learning._schema import SchemaPolicy
@@ -16,7 +16,6 @@ __all__ = [
     "Ascent",
     "Classification",
     "Comparison",
-    "Forecast",
     "LearnerState",
     "ManyInfo",
     "ManyLearner",

@@ -4,10 +4,11 @@ import time as clock
 from collections.abc import Iterator
 from typing import Any, NamedTuple, final
 
+import jax
 import numpy as np
 
 from streambayes._core.outcome import Outcome
-from streambayes._core.precision import float64_scope
+from streambayes._core.precision import float64_scope, to_host
 from streambayes.learning._intake import Kind, StreamBatch, pad_several, read_rows
 from streambayes.learning._learner import StepError, StreamLearner, elapsed_until, replaced
 from streambayes.learning._notes import Notes, noter
@@ -48,6 +49,7 @@ class _Running(NamedTuple):
 
     waiting: list[_Waiting]
     since: float
+    messages: Any
     facts: Any
     notes: Any
     count: Any
@@ -119,7 +121,7 @@ class Ahead:
         elapsed = np.zeros(_capacity(kind))
         elapsed[: len(waiting)] = [each.elapsed for each in waiting]
         with float64_scope():
-            memory, rows_seen, facts, notes, count = learner._stepper.learn_several(
+            memory, rows_seen, messages, facts, notes, count = learner._stepper.learn_several(
                 learner._settings,
                 state.memory,
                 state.belief,
@@ -139,7 +141,7 @@ class Ahead:
             rows_seen=rows_seen,
             num_batches=state.num_batches + len(waiting),
         )
-        self._running = _Running(waiting, clock.perf_counter(), facts, notes, count)
+        self._running = _Running(waiting, clock.perf_counter(), messages, facts, notes, count)
         yield from self._report_of(before)
 
     def _report(self) -> Iterator[Done]:
@@ -153,7 +155,7 @@ class Ahead:
             return
         learner = self._learner
         found, count = np.asarray(running.facts), int(running.count)
-        notes = np.asarray(running.notes)
+        notes, messages = np.asarray(running.notes), to_host(running.messages)
         seconds = (clock.perf_counter() - running.since) / count
         for number, each in enumerate(running.waiting[:count]):
             flat = found[number]
@@ -163,7 +165,10 @@ class Ahead:
                 self._waiting, self._running = [], None
                 yield Done(each.mark, StepError(outcome), seconds)
                 return
-            info = learner._info(facts, each.rows.shape[1], outcome)
+            message = jax.tree.map(lambda leaf, number=number: leaf[number], messages)
+            watch, seen = learner._watched(self._state, message)
+            self._state = replaced(self._state, watch=watch)
+            info = learner._info(facts, each.rows.shape[1], outcome, seen)
             noted = None if self._noter is None else self._noter.read(notes[number])
             yield Done(each.mark, info, seconds, noted)
 

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from streambayes._core.batch import Batch
+from streambayes._core.column import LOG
 from streambayes._core.outcome import Outcome
 from streambayes._core.program import Program
 from streambayes._core.scale import Scale
@@ -42,7 +43,7 @@ class Facts(NamedTuple):
     """What a person wants to see of a step."""
 
     report: Report
-    log_restart: dict[str, Array] | None
+    alike: dict[str, Array]
     retained: dict[str, Array]
     bound: Array
     fall: Array
@@ -85,6 +86,8 @@ class Scorer:
         self.predict = Program(self._predict, static_argnames=("name",))
         self.sample = Program(self._sample, static_argnames=("num_rows",))
         self.start = Program(self._start)
+        self.start_apart = Program(self._start_apart)
+        self.next_batch = Program(lambda watch, prior: watch.next_batch(prior))
 
     def scored(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
@@ -93,7 +96,7 @@ class Scorer:
         expectations = belief.expectations()
 
         def score(rows: Batch) -> Array:
-            rows, log_jacobian = standardised(rows, shift, factor)
+            rows, log_jacobian = standardised(self._model, rows, shift, factor)
             local, summary = _settled_rows(self._model, expectations, rows)
             bound = self._model.expected_log_joint(expectations, summary)
             density = belief.log_mean_of_all(
@@ -110,7 +113,7 @@ class Scorer:
         expectations = belief.expectations()
 
         def density(rows: Batch) -> Array:
-            rows, log_jacobian = standardised(rows, shift, factor)
+            rows, log_jacobian = standardised(self._model, rows, shift, factor)
             local, _ = _settled_rows(self._model, expectations, rows)
             found = belief.log_mean_of_all(
                 lambda each: self._model.log_predictive(each, rows, local)
@@ -133,7 +136,7 @@ class Scorer:
         expectations = belief.expectations()
 
         def conditional(rows: Batch) -> Array:
-            rows, _ = standardised(rows, shift, factor)
+            rows, _ = standardised(self._model, rows, shift, factor)
             local, _ = _settled_rows(self._model, expectations, rows)
             found = self._model.conditional(belief, rows, local, name)
             if not isinstance(found, AbstractMarginal):
@@ -162,7 +165,20 @@ class Scorer:
     def _start(
         self, key: Array, batch: Batch, prior: Blocks, shift: Array, factor: Array
     ) -> Blocks:
-        return self._model.start(key, standardised(batch, shift, factor)[0], prior)
+        return self._model.start(key, standardised(self._model, batch, shift, factor)[0], prior)
+
+    def _start_apart(
+        self,
+        key: Array,
+        batch: Batch,
+        prior: Blocks,
+        blocks: Blocks,
+        alike: Mapping[str, Array],
+        shift: Array,
+        factor: Array,
+    ) -> Blocks:
+        inside, _ = standardised(self._model, batch, shift, factor)
+        return self._model.start_apart(key, inside, prior, blocks, alike)
 
 
 @final
@@ -187,7 +203,7 @@ class Stepper:
         self.learn = Program(self._learn)
         self.learn_several = Program(self._learn_several, static_argnames=("with_notes",))
         self.learn_many = Program(jax.vmap(self._learn, in_axes=(None, *(0,) * 8)))
-        self.forecast = Program(self.forecast_rows)
+        self.forecast = Program(self._forecast)
         self.pass_piece = Program(self.piece_passed)
         self.begin = Program(self._begin, static_argnames=("hides",))
         self.turn = Program(self._turn, static_argnames=("hides",))
@@ -215,9 +231,9 @@ class Stepper:
     def _init(self, settings: Settings, prior: Blocks) -> Any:
         return self.policy_of(settings).init(prior)
 
-    def _learn(self, settings: Settings, *given: Any) -> tuple[Any, Array]:
-        memory, facts = self.learned(settings, *given)
-        return memory, self._flat(facts)
+    def _learn(self, settings: Settings, *given: Any) -> tuple[Any, Blocks, Array]:
+        memory, message, facts = self.learned(settings, *given)
+        return memory, message, self._flat(facts)
 
     def _learn_several(
         self,
@@ -231,10 +247,10 @@ class Stepper:
         elapsed: Array,
         count: Array,
         with_notes: bool,
-    ) -> tuple[Any, Array, Array, Array, Array]:
+    ) -> tuple[Any, Array, Blocks, Array, Array, Array]:
         """So many of the batches, up to the first that fails.
 
-        Returns the memory before it or after the last, the rows seen then, the facts, notes if they are wanted, and
+        Returns the memory before it or after the last, the rows seen then, messages, facts, notes if they are wanted, and
         how many batches they are of: one more than were learned if one has failed. The program is the same for
         every count.
         """
@@ -254,32 +270,34 @@ class Stepper:
             return (at[0] < count) & ~at[-1]
 
         def body(at: tuple[Any, ...]) -> tuple[Any, ...]:
-            number, held, belief, seen, found, notes, _ = at
-            memory, facts = learned(number, held, belief, seen)
+            number, held, belief, seen, left, _ = at
+            memory, message, facts = learned(number, held, belief, seen)
             failed = jnp.stack([facts.outcome == bad for bad in Outcome if bad.failed]).any()
             memory, after, seen = jax.tree.map(
                 lambda new, old: jnp.where(failed, old, new),
                 (memory, policy.belief(memory), seen + facts.num_observations),
                 (held, belief, seen),
             )
-            return (
-                number + 1,
-                memory,
-                after,
-                seen,
-                found.at[number].set(self._flat(facts)),
-                notes.at[number].set(noted(belief, after)),
-                failed,
+            left = jax.tree.map(
+                lambda every, one: every.at[number].set(one),
+                left,
+                (message, self._flat(facts), noted(belief, after)),
             )
+            return number + 1, memory, after, seen, left, failed
 
         start = (jnp.zeros((), int), memory, belief, rows_seen)
-        flat = jax.eval_shape(lambda: self._flat(learned(*start)[1]))
-        found = jnp.zeros((elapsed.shape[0], *flat.shape))
-        notes = jnp.zeros((elapsed.shape[0], *jax.eval_shape(lambda: noted(belief, belief)).shape))
-        number, memory, _, seen, found, notes, _ = jax.lax.while_loop(
-            going, body, (*start, found, notes, jnp.zeros((), bool))
+
+        def leaves() -> Any:
+            _, message, facts = learned(*start)
+            return message, self._flat(facts), noted(belief, belief)
+
+        left = jax.tree.map(
+            lambda one: jnp.zeros((*elapsed.shape, *one.shape), one.dtype), jax.eval_shape(leaves)
         )
-        return memory, seen, found, notes, number
+        number, memory, _, seen, left, _ = jax.lax.while_loop(
+            going, body, (*start, left, jnp.zeros((), bool))
+        )
+        return memory, seen, *left, number
 
     def learned(
         self,
@@ -292,28 +310,43 @@ class Stepper:
         batch: Batch,
         rows_seen: Array,
         elapsed: Array,
-    ) -> tuple[Any, Facts]:
+    ) -> tuple[Any, Blocks, Facts]:
+        """The memory after a batch, its message, and the facts of it."""
+        before = memory
         is_whole = self.policy_of(settings).minibatch_size is None
         if is_whole and not self.model.has_hidden(batch):  # one pass over rows, as they are
             expectations = belief.expectations()
             piece = sum_rows(lambda some: self._sums(expectations, shift, factor, some), batch)
             clock = Clock(rows=piece.num_observations, rows_seen=rows_seen, elapsed=elapsed)
-            memory, facts = self._learn_whole(
+            memory, message, facts = self._learn_whole(
                 settings, memory, belief, prior, batch, clock, piece.summary
             )
-            return memory, facts._replace(bound=facts.bound + piece.log_jacobian)
-        batch, log_jacobian = standardised(batch, shift, factor)
-        rows = self.model.num_observations(batch)
-        clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
-        learn = self._learn_whole if is_whole else self._learn_minibatches
-        memory, facts = learn(settings, memory, belief, prior, batch, clock)
-        return memory, facts._replace(bound=facts.bound + log_jacobian.sum())
+            gained = piece.log_jacobian
+        else:
+            batch, log_jacobian = standardised(self.model, batch, shift, factor)
+            rows = self.model.num_observations(batch)
+            clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
+            learn = self._learn_whole if is_whole else self._learn_minibatches
+            memory, message, facts = learn(settings, memory, belief, prior, batch, clock)
+            gained = log_jacobian.sum()
+        alike = self._alike(settings, before, memory, message, rows_seen)
+        return memory, message, facts._replace(bound=facts.bound + gained, alike=alike)
+
+    def _alike(
+        self, settings: Settings, before: Any, memory: Any, message: Blocks, rows_seen: Array
+    ) -> dict[str, Array]:
+        """Values of latent variables that a batch should tell apart, given memories before and after it."""
+        policy = self.policy_of(settings)
+        old, new = (policy.belief(each).summary() for each in (before, memory))
+        # the first batch has a start of its own
+        left = jax.tree.map(lambda rows: jnp.where(rows_seen > 0, rows, jnp.inf), old.counts)
+        return self.model.alike(new, message.counts, left)
 
     def _sums(
         self, expectations: Mapping[str, Any], shift: Array, factor: Array, batch: Batch
     ) -> Piece:
         """What rows add up to, if a pass over them starts from nothing."""
-        batch, log_jacobian = standardised(batch, shift, factor)
+        batch, log_jacobian = standardised(self.model, batch, shift, factor)
         rows = self.model.num_observations(batch)
         _, summary = self.model.row_pass(expectations, batch, self.model.init_local(batch))
         return Piece(summary, rows, log_jacobian.sum())
@@ -332,7 +365,8 @@ class Stepper:
         batch: Batch,
         clock: Clock,
         summary: Any = None,
-    ) -> tuple[Any, Facts]:
+    ) -> tuple[Any, Blocks, Facts]:
+        """The memory after a batch, its message, and the facts of it."""
         policy = self.policy_of(settings)
         anchor = policy.open(memory, prior, clock)
         at, settled = ascend(
@@ -345,8 +379,13 @@ class Stepper:
             max_sweeps=settings.max_sweeps,
             summary=summary,
         )
-        held = policy.belief(memory).summary(), prior
-        return _closed(policy, anchor, at, settled, clock, held)
+        memory, facts = _closed(policy, anchor, at, settled, clock)
+        return memory, self._message(at.belief, at.summary), facts
+
+    def _message(self, belief: AbstractBelief, summary: Any) -> Blocks:
+        """What rows that add up so say of every block."""
+        expectations = belief.expectations()
+        return self.model.messages(expectations, summary, tuple(expectations))
 
     def _learn_minibatches(
         self,
@@ -356,76 +395,42 @@ class Stepper:
         prior: Blocks,
         batch: Batch,
         clock: Clock,
-    ) -> tuple[Any, Facts]:
-        """One minibatch after another."""
+    ) -> tuple[Any, Blocks, Facts]:
+        """One minibatch after another; their messages add up."""
         policy = self.policy_of(settings)
         size = policy.minibatch_size or batch.values.shape[1]
         pieces = batch.values.shape[1] // size
         values = batch.values.reshape(-1, pieces, size).swapaxes(0, 1)
         num_rows = jnp.clip(batch.num_rows - size * jnp.arange(pieces), 0, size)
 
-        def one(carry: tuple[Any, Any, Array], piece: tuple[Array, Array]) -> Any:
-            memory, belief, seen = carry
+        def one(carry: tuple[Any, Any, Array, Blocks], piece: tuple[Array, Array]) -> Any:
+            memory, belief, seen, told = carry
             part = dataclasses.replace(batch, values=piece[0], num_rows=piece[1])
             rows = self.model.num_observations(part)
             # the batch's time passes at its first minibatch
             elapsed = jnp.where(seen > clock.rows_seen, 0.0, clock.elapsed)
             now = Clock(rows=rows, rows_seen=seen, elapsed=elapsed)
-            learned, facts = self._learn_whole(settings, memory, belief, prior, part, now)
-            memory, belief = jax.tree.map(
+            learned, message, facts = self._learn_whole(settings, memory, belief, prior, part, now)
+            memory, belief, told = jax.tree.map(
                 lambda new, old: jnp.where(part.num_rows > 0, new, old),
-                (learned, policy.belief(learned)),
-                (memory, belief),
+                (learned, policy.belief(learned), told + message),
+                (memory, belief, told),
             )
-            return (memory, belief, seen + rows), facts
+            return (memory, belief, seen + rows, told), facts
 
-        carry, each = jax.lax.scan(one, (memory, belief, clock.rows_seen), (values, num_rows))
+        start = (memory, belief, clock.rows_seen, prior.scaled(0.0))
+        carry, each = jax.lax.scan(one, start, (values, num_rows))
         last = jnp.maximum((num_rows > 0).sum() - 1, 0)
         facts: Facts = jax.tree.map(lambda leaf: leaf[last], each)
-        return carry[0], facts._replace(
+        facts = facts._replace(
             num_observations=clock.rows,
             num_sweeps=jnp.where(num_rows > 0, each.num_sweeps, 0).sum(),
             outcome=jnp.where(num_rows > 0, each.outcome, Outcome.CONVERGED).max(),
         )
+        return carry[0], carry[3], facts
 
-    def forecast_rows(
-        self,
-        settings: Settings,
-        memory: Any,
-        prior: Blocks,
-        shift: Array,
-        factor: Array,
-        batch: Batch,
-        rows_seen: Array,
-        elapsed: Array,
-        log_shares: Array,
-    ) -> tuple[Any, Array, Array]:
-        """The memory and the shares of forecasters, having heeded a batch; its log densities before that.
-
-        Densities are those of the mixture and of each forecaster, on a first axis.
-        """
-        policy, rows = self.policy_of(settings), self.model.num_observations(batch)
-        clock = Clock(rows=rows, rows_seen=rows_seen, elapsed=elapsed)
-        candidates = policy.candidates(memory, prior, clock)
-        densities = jnp.stack(
-            [
-                scorer(self.model).densities(belief, shift, factor, batch)
-                for belief in candidates.values()
-            ]
-        )
-        mixed = jax.nn.logsumexp(densities + log_shares[:, None], axis=0, keepdims=True)
-        fit = jnp.where(batch.mask, densities, 0.0).sum(1) / jnp.maximum(batch.num_rows, 1)
-        share = jnp.where(rows_seen > 0, 1.0 / (rows_seen + jnp.maximum(rows, 1.0)), 0.0)
-        log_shares = jnp.logaddexp(
-            jnp.log1p(-share) + jax.nn.log_softmax(log_shares + fit),
-            jnp.log(share / len(candidates)),
-        )
-        expectations = policy.belief(memory).expectations()
-        inside, _ = standardised(batch, shift, factor)
-        _, summary = _settled_rows(self.model, expectations, inside)
-        messages = self.model.messages(expectations, summary, tuple(self.model.prior()))
-        found = jnp.concatenate([mixed, densities])
-        return policy.heed(memory, messages, clock), log_shares, found
+    def _forecast(self, settings: Settings, memory: Any, belief: AbstractBelief) -> AbstractBelief:
+        return self.policy_of(settings).forecast(memory, belief)
 
     def piece_passed(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch, local: Any
@@ -434,7 +439,7 @@ class Stepper:
         expectations = belief.expectations()
         if not self._keeps(expectations, batch):
             return None, sum_rows(lambda some: self._sums(expectations, shift, factor, some), batch)
-        batch, log_jacobian = standardised(batch, shift, factor)
+        batch, log_jacobian = standardised(self.model, batch, shift, factor)
         rows = self.model.num_observations(batch)
         cut = cut_batch(batch)
         before = init_local(self.model, cut) if local is None else local
@@ -484,19 +489,21 @@ class Stepper:
     def _finish(
         self,
         settings: Settings,
-        memory: Any,
-        prior: Blocks,
+        before: Any,
         anchor: Any,
         at: Ascent,
+        summary: Any,
         clock: Clock,
         log_jacobian: Array,
         hides: bool,
-    ) -> tuple[Any, Array]:
+    ) -> tuple[Any, Blocks, Array]:
         policy = self.policy_of(settings)
         end, settled = self._climb(settings, clock, hides=hides).end(at)
-        held = policy.belief(memory).summary(), prior
-        memory, facts = _closed(policy, anchor, end, settled, clock, held)
-        return memory, self._flat(facts._replace(bound=facts.bound + log_jacobian))
+        memory, facts = _closed(policy, anchor, end, settled, clock)
+        message = self._message(end.belief, summary)
+        alike = self._alike(settings, before, memory, message, clock.rows_seen)
+        facts = facts._replace(bound=facts.bound + log_jacobian, alike=alike)
+        return memory, message, self._flat(facts)
 
 
 scorer = functools.cache(Scorer)
@@ -520,15 +527,9 @@ def _tolerance(settings: Settings, clock: Clock) -> Array:
 
 
 def _closed(
-    policy: Policy,
-    anchor: Any,
-    at: Ascent,
-    settled: Array,
-    clock: Clock,
-    held: tuple[Blocks, Blocks],
+    policy: Policy, anchor: Any, at: Ascent, settled: Array, clock: Clock
 ) -> tuple[Any, Facts]:
-    """What a batch leaves behind, and the facts of it; ``held`` is what was believed before, and the prior."""
-    message = policy.message(at.anchor, at.belief)
+    """What a batch leaves behind, and the facts of it; what is told by its message is still to come."""
     memory, report = policy.close(at.anchor, at.belief, clock)
     posterior = policy.belief(memory).summary()
     outcome = jnp.where(settled, Outcome.CONVERGED, Outcome.MAX_SWEEPS)
@@ -539,7 +540,7 @@ def _closed(
     outcome = jnp.where(policy.is_proper(anchor), outcome, Outcome.IMPROPER)
     facts = Facts(
         report=report,
-        log_restart=None if message is None else _log_restart(*held, message),
+        alike={},
         retained=posterior.counts,
         bound=at.bound,
         fall=at.fall,
@@ -549,19 +550,6 @@ def _closed(
         outcome=outcome,
     )
     return memory, facts
-
-
-def _log_restart(previous: Blocks, prior: Blocks, message: Blocks) -> dict[str, Array]:
-    """Per block, the log Bayes factor of starting over with this batch against going on."""
-    ends = jax.tree.map(
-        lambda *parts: jnp.stack(parts), prior, prior + message, previous, previous + message
-    )
-
-    def log_normalizers(blocks: Blocks) -> dict[str, Array]:
-        return {name: family.log_normalizer() for name, family in blocks.params.items()}
-
-    found = jax.vmap(log_normalizers)(ends)  # one program for the four
-    return {name: (over - start) - (on - past) for name, (start, over, past, on) in found.items()}
 
 
 def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> tuple[Any, Any]:
@@ -585,11 +573,17 @@ def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -
     return local, summary
 
 
-def standardised(batch: Batch, shift: Array, factor: Array) -> tuple[Batch, Array]:
+def standardised(model: Model, batch: Batch, shift: Array, factor: Array) -> tuple[Batch, Array]:
     """The batch in internal units, and what the change of units adds to each row's log density."""
     values = (batch.values - shift[:, None]) * (1.0 / factor)[:, None]
     changed = batch.with_values(values.astype(batch.values.dtype))
     logs = jnp.log(factor)
-    if not batch.missing:
-        return changed, jnp.where(batch.mask, -logs.sum(), 0.0)
-    return changed, -jnp.where(batch.observed, logs[:, None], 0.0).sum(0)
+    if batch.missing:
+        gained = -jnp.where(batch.observed, logs[:, None], 0.0).sum(0)
+    else:
+        gained = jnp.where(batch.mask, -logs.sum(), 0.0)
+    for place, column in enumerate(model.columns):
+        if column.transform == LOG:  # d ln x / dx = 1 / x
+            taken = batch.values[place].astype(float)
+            gained = gained - jnp.where(batch.observed[place], taken, 0.0)
+    return changed, gained

@@ -12,6 +12,7 @@ import numpy as np
 from streambayes._core.batch import Batch
 from streambayes._core.column import CONTINUOUS, Column
 from streambayes._core.kernel import kernel_is_on
+from streambayes._core.names import meant
 from streambayes._core.pytree import pytree
 from streambayes.models import AbstractModel
 
@@ -117,8 +118,8 @@ class Shards(abc.ABC):
         """What ``learn_pieces`` calls with a belief for every pass over the rows."""
 
     @abc.abstractmethod
-    def score(self, learner: Any, state: Any) -> tuple[float, float, str]:
-        """Sums over rows of both log-likelihoods, and how the second was computed."""
+    def score(self, learner: Any, state: Any, belief: Any) -> tuple[float, float, str]:
+        """Sums over rows of both log-likelihoods under a belief, and how the second was computed."""
 
     @abc.abstractmethod
     def release(self) -> None:
@@ -232,10 +233,11 @@ def read_rows(
     columns = table(data, names)
     missing = [name for name in names if name not in columns]
     if missing:
-        present = ", ".join(repr(name) for name in column_names(data)) or "none"
+        held = column_names(data)
+        present = ", ".join(repr(name) for name in held) or "none"
         message = (
-            f"the batch lacks column {missing[0]!r}; it has {present} (a column of NaN says that its "
-            "values are missing)"
+            f"the batch lacks column {missing[0]!r}{meant(missing[0], held)}; it has {present} (a column of NaN "
+            "says that its values are missing)"
         )
         raise ValueError(message)
     if isinstance(data, StreamBatch):
@@ -263,6 +265,7 @@ def _numbers_as_they_are(
     first = arrays[0]
     plain = all(
         column.kind == CONTINUOUS
+        and not column.transform
         and type(array) is np.ndarray
         and (array.dtype, array.shape) == (first.dtype, first.shape)
         for column, array in zip(wanted, arrays, strict=True)

@@ -3,19 +3,19 @@
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.batch import Batch
-from streambayes._core.column import Column
+from streambayes._core.column import CATEGORY, Column
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope
 from streambayes._core.pytree import is_definition
 from streambayes._core.scale import Scale
-from streambayes.families import AbstractFamily, Blocks
+from streambayes.families import AbstractBelief, AbstractFamily, Blocks
 from streambayes.forgetting import SVB, AbstractForgetting, Auto
 from streambayes.learning._compiled import Facts, scorer, settings_of, stepper
 from streambayes.learning._intake import (
@@ -29,19 +29,32 @@ from streambayes.learning._intake import (
     read_rows,
     refuse_clusters,
 )
+from streambayes.learning._notes import Seen, noter
 from streambayes.learning._piecewise import Pass, PiecePasses, learn_pieces
-from streambayes.learning._prediction import Classification, Forecast, Prediction
-from streambayes.learning._state import LearnerState, StepInfo, by_label, is_traced
-from streambayes.models import AbstractModel
+from streambayes.learning._prediction import Classification, Prediction
+from streambayes.learning._state import (
+    LearnerState,
+    ParameterSummary,
+    PosteriorSummary,
+    StepInfo,
+    arrays_by_label,
+    by_label,
+    is_traced,
+    parameters_of,
+    tails_of,
+)
+from streambayes.learning._watch import Watch
+from streambayes.models import AbstractModel, AbstractNetwork
 
 __all__ = [
+    "Learned",
     "Score",
     "StepError",
     "StreamLearner",
+    "Using",
     "check_distances",
     "check_time",
     "elapsed_until",
-    "even_shares",
     "needs_time",
     "replaced",
     "start_key",
@@ -50,10 +63,14 @@ __all__ = [
 Model = AbstractModel[Any, Any]
 Policy = AbstractForgetting[Any, Any]
 Priors = Mapping[str, AbstractFamily] | AbstractFamily
+Using = Literal["forecast", "belief"]
 
 
 _FARTHEST = 1e100
 _ROWS_FOR_START = 100_000
+_ALIKE = 2
+"""What ``AbstractModel.alike`` has for values that cannot be told from one another."""
+_DRAWS = 10_000
 
 
 class StepError(ArithmeticError):
@@ -82,6 +99,16 @@ class Score(NamedTuple):
     method: str = "exact"
 
 
+class Learned(NamedTuple):
+    """What learning a batch has led to: the flat facts are those of ``Stepper.learn``."""
+
+    memory: Any
+    message: Any
+    facts: Facts
+    flat: np.ndarray
+    num_rows: int
+
+
 @final
 class StreamLearner:
     """A model with a forgetting policy. It holds settings only; states are values.
@@ -90,14 +117,17 @@ class StreamLearner:
         model: What the rows look like.
         forgetting: What to keep of the past; ``Auto()`` by default, which needs no setting.
         prior: Instead of the model's default: a distribution per entry of blocks (alone, if the model
-            has one entry), in the user's units. Entries that are left out keep their default.
+            has one entry), in the user's units, or of logarithms where the model takes them. Entries that
+            are left out keep their default.
         scale: ``True`` centres and scales continuous columns by the first batch in which they vary;
-            ``False`` computes in the user's units; a mapping gives (shift, factor) per column.
+            ``False`` computes in the user's units; a mapping gives (shift, factor) per column. Those of a
+            column with a ``transform`` are of the logarithms.
         start: Where the first batch's sweeps start, like ``prior``; from the data by default.
         num_restarts: From how many starts the first batch is tried, to keep the one with the best
             bound; for models with hidden variables.
         tolerance: The bound has settled when it gains at most this much per observation.
         max_sweeps: The most sweeps per batch.
+        watch: Whether steps look for changes, which ``drift`` rests on.
     """
 
     def __init__(
@@ -111,6 +141,7 @@ class StreamLearner:
         num_restarts: int = 1,
         tolerance: float = 1e-12,
         max_sweeps: int = 1000,
+        watch: bool = True,
     ) -> None:
         if not isinstance(model, AbstractModel):
             message = f"StreamLearner: model must be a model, got {model!r}"
@@ -149,6 +180,7 @@ class StreamLearner:
         self.num_restarts = num_restarts
         self.tolerance = float(tolerance)
         self.max_sweeps = max_sweeps
+        self.watch = bool(watch)
         self._given_scale = scale
         self._scale = _initial_scale(model, scale)
         self._prior = _given_blocks(model, prior, "prior")
@@ -182,16 +214,17 @@ class StreamLearner:
             else:
                 start = self._best_start(key, rows, prior, scale)
             belief = self.forgetting.belief(self._stepper.init(self._settings, start))
+            watch = Watch.begin(prior) if self.watch else None
         return LearnerState(
             prior=prior,
             memory=memory,
             belief=belief,
+            watch=watch,
             scale=scale,
             num_batches=np.int64(0),
             rows_seen=np.float64(0.0),
             pending=np.float64(0.0),
             last_time=np.float64(np.nan),
-            log_shares=even_shares(self.forgetting),
             model=self.model,
             forgetting=self.forgetting,
         )
@@ -229,46 +262,107 @@ class StreamLearner:
             waiting = replaced(state, pending=np.float64(elapsed), last_time=last_time)
             return waiting, self._info_of_empty(state)
         state, events = self._adjusted(state, rows)
-        num_rows = rows.shape[1]
-        with float64_scope():
-            if isinstance(batch, Pieces | Shards):
-                memory, flat, num_rows = self._learn_pieces(state, batch, elapsed)
-            else:
-                memory, flat = self._stepper.learn(
-                    self._settings,
-                    state.memory,
-                    state.belief,
-                    state.prior,
-                    *_units(state.scale),
-                    self._pad(rows, as_given=True),
-                    state.rows_seen,
-                    np.float64(elapsed),
-                )
-            facts = self._stepper.read_facts(np.asarray(flat))
+        held = batch if isinstance(batch, Pieces | Shards) else rows
+        learned = self._learned(state, held, elapsed)
+        again, told = self._told_apart(state, held, elapsed, learned)
+        memory, message, facts, _, num_rows = again
+        events += told
         outcome = Outcome(int(facts.outcome))
         if outcome.failed:
             raise StepError(outcome)
+        watch, seen = self._watched(state, message)
         after = replaced(
             state,
             memory=memory,
             belief=self.forgetting.belief(memory),
+            watch=watch,
             num_batches=state.num_batches + 1,
             rows_seen=state.rows_seen + np.float64(facts.num_observations),
             pending=np.float64(0.0),
             last_time=last_time,
         )
-        return after, self._info(facts, num_rows, outcome, events)
+        return after, self._info(facts, num_rows, outcome, seen, events)
 
-    def score(self, state: LearnerState, batch: Any) -> Score:
-        """Mean log-likelihood of rows under the state, in both definitions; NaN if there are none."""
+    def _learned(self, state: LearnerState, batch: Any, elapsed: float) -> Learned:
+        """What is learned of checked rows, of a batch in pieces or of one on a cluster."""
+        with float64_scope():
+            if isinstance(batch, Pieces | Shards):
+                memory, message, flat, num_rows = self._learn_pieces(state, batch, elapsed)
+            else:
+                num_rows = batch.shape[1]
+                memory, message, flat = self._stepper.learn(
+                    self._settings,
+                    state.memory,
+                    state.belief,
+                    state.prior,
+                    *_units(state.scale),
+                    self._pad(batch, as_given=True),
+                    state.rows_seen,
+                    np.float64(elapsed),
+                )
+            flat = np.asarray(flat)
+            return Learned(memory, message, self._stepper.read_facts(flat), flat, num_rows)
+
+    def _told_apart(
+        self, state: LearnerState, batch: Any, elapsed: float, learned: Learned
+    ) -> tuple[Learned, tuple[str, ...]]:
+        """A batch that has left values of latent variables alike, learned from a start that tells them apart.
+
+        Sweeps alone cannot: what is alike learns alike. Nor do they start well from next to nothing. What ends
+        higher is kept; there is something to say of it if it is the new one.
+        """
+        facts = learned.facts
+        alike = {name: np.asarray(values) > 0 for name, values in facts.alike.items()}
+        if Outcome(int(facts.outcome)).failed or not any(map(np.any, alike.values())):
+            return learned, ()
+        if isinstance(batch, Shards) and batch.passes(self, state.scale).keeps:
+            return learned, ()  # workers keep hidden variables of the passes that were made
+        rows = _some(self._some_rows(batch) if isinstance(batch, Pieces | Shards) else batch)
+        best = learned
+        for key in jax.random.split(jax.random.key(0), self.num_restarts):
+            with float64_scope():
+                blocks = self.forgetting.belief(learned.memory).summary()
+                start = self._scorer.start_apart(
+                    key, self._pad(rows), state.prior, blocks, alike, *_units(state.scale)
+                )
+                belief = self.forgetting.belief(self._stepper.init(self._settings, start))
+            found = self._learned(replaced(state, belief=belief), batch, elapsed)
+            if self._is_higher(found.facts, best.facts):
+                best = found
+        if best is learned:
+            return learned, ()
+        return best, _told_apart_in_words(self.model, alike, best.facts.alike)
+
+    def _is_higher(self, facts: Facts, others: Facts) -> bool:
+        """Whether a batch has ended higher; where no bound says so, whether more values are told apart."""
+        if Outcome(int(facts.outcome)).failed:
+            return False
+        if not self.forgetting.maximises_bound:
+            mine, theirs = (
+                sum(int((np.asarray(values) == _ALIKE).sum()) for values in each.alike.values())
+                for each in (facts, others)
+            )
+            return mine < theirs
+        rows = max(float(facts.num_observations), 1.0)
+        return float(facts.bound - others.bound) > self.tolerance * rows
+
+    def score(self, state: LearnerState, batch: Any, *, using: Using = "forecast") -> Score:
+        """Mean log-likelihood of rows under the state, in both definitions; NaN if there are none.
+
+        Args:
+            state: From ``init`` or a step.
+            batch: Like a batch for ``step``.
+            using: ``forecast`` to score as ``predict`` predicts, ``belief`` to score what is believed.
+        """
         self._check_state(state)
         if isinstance(batch, Pieces):
-            return _pooled([self.score(state, piece) for piece in batch])
+            return _pooled([self.score(state, piece, using=using) for piece in batch])
+        belief = self._belief(state, using)
         if isinstance(batch, Shards):
             num_rows = batch.num_rows(self)
             if not num_rows:
                 return Score(float("nan"), float("nan"), 0)
-            bound, predictive, method = batch.score(self, state)
+            bound, predictive, method = batch.score(self, state, belief)
             return Score(bound / num_rows, predictive / num_rows, num_rows, method)
         rows = read_rows(self.model, self._columns, batch)
         self._check_distances(state, rows)
@@ -277,67 +371,31 @@ class StreamLearner:
             return Score(float("nan"), float("nan"), 0)
         with float64_scope():
             batch = self._pad(rows)
-            bound, predictive = self._scorer.score(state.belief, *_units(state.scale), batch)
+            bound, predictive = self._scorer.score(belief, *_units(state.scale), batch)
         missing = lacking_columns(rows, self._columns)
         method = self.model.predictive_method(dataclasses.replace(batch, missing=missing))
         return Score(float(bound) / num_rows, float(predictive) / num_rows, num_rows, method)
 
-    def log_predictive(self, state: LearnerState, batch: Any) -> np.ndarray:
-        """Log predictive density of every row, in the user's units, shape (num_rows,)."""
+    def log_predictive(
+        self, state: LearnerState, batch: Any, *, using: Using = "forecast"
+    ) -> np.ndarray:
+        """Log predictive density of every row, in the user's units, shape (num_rows,); ``using`` as for ``predict``."""
         self._check_state(state)
+        belief = self._belief(state, using)
         rows = read_rows(self.model, self._columns, batch)
         self._check_distances(state, rows)
         with float64_scope():
-            values = self._scorer.log_predictive(
-                state.belief, *_units(state.scale), self._pad(rows)
-            )
+            values = self._scorer.log_predictive(belief, *_units(state.scale), self._pad(rows))
         return np.asarray(values)[: rows.shape[1]]
 
-    def forecast(
-        self, state: LearnerState, batch: Any, *, time: float | None = None
-    ) -> tuple[Forecast, LearnerState]:
-        """Forecast a batch row by row before it is learned, and learn from it which forecasts to trust.
-
-        A policy has several beliefs to forecast from: what it takes to hold for the next batch, the posterior,
-        and, of ``Auto``, its memories weighed as forecasters of single rows. They are mixed by shares that
-        follow how well each did: with batches of equal size the mixture loses, to the best of them, little more
-        than the logarithm of their number for each batch's mean log density. Follow with ``step`` of the same
-        batch, from the state that is returned.
-
-        Args:
-            state: From ``init`` or a step.
-            batch: The rows, whole; hidden variables are what the model says they are.
-            time: The batch's time, as for ``step``.
-        """
-        self._check_state(state)
-        if isinstance(batch, Pieces | Shards):
-            message = "forecast: a batch in pieces cannot be forecast; give its rows as one batch"
-            raise TypeError(message)
-        rows = read_rows(self.model, self._columns, batch)
-        self._check_distances(state, rows)
-        if time is None and isinstance(batch, StreamBatch):
-            time = batch.time
-        elapsed, _ = elapsed_until(state, time)
-        shares = np.exp(np.asarray(state.log_shares))
-        if not rows.shape[1]:
-            return self._forecast(np.zeros((1 + len(shares), 0)), shares), state
-        with float64_scope():
-            memory, log_shares, densities = self._stepper.forecast(
-                self._settings,
-                state.memory,
-                state.prior,
-                *_units(state.scale),
-                self._pad(rows),
-                state.rows_seen,
-                np.float64(elapsed),
-                state.log_shares,
-            )
-        forecast = self._forecast(np.asarray(densities)[:, : rows.shape[1]], shares)
-        after = replaced(state, memory=memory, log_shares=np.asarray(log_shares))
-        return forecast, after
-
     def predict(
-        self, state: LearnerState, rows: Any, variable: str | None = None, *, level: float = 0.9
+        self,
+        state: LearnerState,
+        rows: Any,
+        variable: str | None = None,
+        *,
+        level: float = 0.9,
+        using: Using = "forecast",
     ) -> Prediction | Classification:
         """The distribution of one variable of each row given what is known of the others.
 
@@ -348,6 +406,8 @@ class StreamLearner:
             variable: What to predict, a column or a latent variable; a model with a response or a
                 class predicts that by default.
             level: The probability of the intervals.
+            using: By default what has predicted best so far, if the policy finds that out, as ``Auto`` does;
+                ``belief`` for what is believed after the last batch.
         """
         self._check_state(state)
         refuse_clusters(
@@ -366,36 +426,48 @@ class StreamLearner:
         categories = self.model.categories_of(name)
         held = read_rows(self.model, self._columns, rows, unknown=name)
         self._check_distances(state, held)
-        found, method = self._conditional(state, held, name, level)
+        found, method = self._conditional(state, held, name, level, self._belief(state, using))
         if categories:
             return Classification(name, categories, found, method)
         places = [column.name for column in self._columns]
-        shift, factor = 0.0, 1.0
+        shift, factor, column = 0.0, 1.0, Column(name)
         if name in places:
-            shift, factor = (part[places.index(name)] for part in _units(state.scale))
-        mean, sd, lower, upper = found.T
+            place = places.index(name)
+            shift, factor = (part[place] for part in _units(state.scale))
+            column = self._columns[place]
+        mean, sd, *quantiles = found.T
+        lower, upper, *median = (column.decode(shift + factor * each) for each in quantiles)
+        none = np.full(len(mean), np.inf)
         return Prediction(
             variable=name,
-            mean=shift + factor * mean,
-            sd=factor * sd,
-            lower=shift + factor * lower,
-            upper=shift + factor * upper,
+            mean=none if column.transform else shift + factor * mean,
+            sd=none if column.transform else factor * sd,
+            lower=lower,
+            upper=upper,
             level=level,
             method=method,
+            median=median[0] if median else None,
         )
 
     def predict_proba(
-        self, state: LearnerState, rows: Any, variable: str | None = None
+        self,
+        state: LearnerState,
+        rows: Any,
+        variable: str | None = None,
+        *,
+        using: Using = "forecast",
     ) -> np.ndarray:
-        """Probabilities of a variable's values for each row, shape (num_rows, num_categories)."""
-        found = self.predict(state, rows, variable)
+        """Probabilities of a variable's values for each row, shape (num_rows, num_categories); as ``predict``."""
+        found = self.predict(state, rows, variable, using=using)
         if isinstance(found, Prediction):
             message = f"predict_proba: {found.variable!r} is a number; use predict"
             raise TypeError(message)
         return found.probabilities
 
-    def sample(self, state: LearnerState, num_rows: int, *, seed: int = 0) -> dict[str, np.ndarray]:
-        """Rows from the posterior predictive distribution, each with parameters of its own draw.
+    def sample(
+        self, state: LearnerState, num_rows: int, *, seed: int = 0, using: Using = "forecast"
+    ) -> dict[str, np.ndarray]:
+        """Rows from the predictive distribution, each with parameters of its own draw; ``using`` as for ``predict``.
 
         Columns by name in the user's units, as a batch has them.
         """
@@ -403,24 +475,74 @@ class StreamLearner:
         if not isinstance(num_rows, int) or num_rows < 1:
             message = f"sample: num_rows must be a whole number of at least 1, got {num_rows}"
             raise ValueError(message)
+        belief = self._belief(state, using)
         with float64_scope():
-            drawn = self._scorer.sample(state.belief, jax.random.key(seed), num_rows=num_rows)
+            drawn = self._scorer.sample(belief, jax.random.key(seed), num_rows=num_rows)
             held = {name: np.asarray(values) for name, values in drawn.items()}
         columns = {}
         for column, shift, factor in zip(self._columns, *_units(state.scale), strict=True):
             columns[column.name] = column.decode(shift + factor * held[column.name])
         return columns
 
-    def _forecast(self, densities: np.ndarray, shares: np.ndarray) -> Forecast:
-        names = self.forgetting.forecasters
-        return Forecast(
-            log_density=densities[0],
-            shares=dict(zip(names, shares.tolist(), strict=True)),
-            alone=dict(zip(names, densities[1:], strict=True)),
-        )
+    def predict_next(self, state: LearnerState, *, level: float = 0.9) -> PosteriorSummary:
+        """What may be expected of the next batch, if it has as many rows as the last one.
+
+        Of networks, for each column of numbers ``value of x``, as ``predict`` says it of a row of which nothing is known (by 10,000
+        draws, the same every time). Then the batch's own parameters, such as ``mean of x``, which is the mean of its
+        rows but for their chance: what is believed, with the spread from batch to batch that the watch has learned.
+
+        Args:
+            state: From a step.
+            level: The probability of the intervals.
+        """
+        self._check_state(state)
+        if not 0.0 < level < 1.0:
+            message = f"predict_next: level must lie in (0, 1), got {level}"
+            raise ValueError(message)
+        if state.watch is None:
+            message = (
+                "predict_next: how far batches lie apart is learned with "
+                "StreamLearner(..., watch=True) alone"
+            )
+            raise ValueError(message)
+        tails = tails_of(level)
+        can_draw = isinstance(self.model, AbstractNetwork)
+        drawn = self.sample(state, _DRAWS) if can_draw else {}
+        values = [
+            ParameterSummary(
+                f"value of {column.name}",
+                float(drawn[column.name].mean()),
+                float(drawn[column.name].std()),
+                *np.quantile(drawn[column.name], tails).tolist(),
+            )
+            for column in self._columns
+            if column.name in drawn and column.kind != CATEGORY
+        ]
+        with float64_scope():
+            belief = self._scorer.next_batch(state.watch, state.prior)
+        own = parameters_of(self.model, belief, state.scale, tails)
+        return PosteriorSummary((*values, *own), level)
+
+    def _belief(self, state: LearnerState, using: Using) -> AbstractBelief:
+        """By what to predict."""
+        if using not in get_args(Using):
+            message = f"using must be 'forecast' or 'belief', got {using!r}"
+            raise ValueError(message)
+        if using == "belief" or not self.forgetting.has_forecast:
+            return state.belief
+        with float64_scope():
+            found: AbstractBelief = self._stepper.forecast(
+                self._settings, state.memory, state.belief
+            )
+        return found
 
     def _conditional(
-        self, state: LearnerState, held: np.ndarray, name: str, level: float
+        self,
+        state: LearnerState,
+        held: np.ndarray,
+        name: str,
+        level: float,
+        belief: AbstractBelief,
     ) -> tuple[np.ndarray, str]:
         """What is predicted of each row, in internal units; rows without gaps by themselves.
 
@@ -431,16 +553,16 @@ class StreamLearner:
         gaps = np.isnan(held[others]).any(0)
         groups = [np.flatnonzero(some) for some in (~gaps, gaps)]
         groups = [some for some in groups if len(some)] or groups[:1]
-        tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        tails = tails_of(level)
+        if any(column.name == name and column.transform for column in self._columns):
+            tails = np.append(tails, 0.5)
         parts, methods = [], []
         for some in groups:
             cells = held[:, some]
             missing = lacking_columns(cells, self._columns)
             with float64_scope():
                 batch = pad(cells, self._columns, missing=missing)
-                found = self._scorer.predict(
-                    state.belief, *_units(state.scale), batch, tails, name=name
-                )
+                found = self._scorer.predict(belief, *_units(state.scale), batch, tails, name=name)
             parts.append(np.asarray(found)[: len(some)])
             methods.append(self.model.predictive_method(batch))
         order = np.argsort(np.concatenate(groups))
@@ -483,7 +605,7 @@ class StreamLearner:
 
     def _learn_pieces(
         self, state: LearnerState, pieces: Pieces | Shards, elapsed: float
-    ) -> tuple[Any, Any, int]:
+    ) -> tuple[Any, Blocks, Any, int]:
         if self.forgetting.minibatch_size is not None:
             message = (
                 f"{self.forgetting.name} learns minibatches of a batch one by one: give the pieces as "
@@ -492,7 +614,7 @@ class StreamLearner:
             raise ValueError(message)
         if isinstance(pieces, Shards):
             passed: Pass = pieces.passes(self, state.scale)
-            memory, flat = learn_pieces(
+            memory, message, flat = learn_pieces(
                 self._stepper,
                 self._settings,
                 state,
@@ -501,7 +623,7 @@ class StreamLearner:
                 accelerate=pieces.accelerate,
                 on_sweep=pieces.on_sweep,
             )
-            return memory, flat, pieces.num_rows(self, state)
+            return memory, message, flat, pieces.num_rows(self, state)
         sizes: list[int] = []
 
         def read() -> Iterator[Batch]:
@@ -512,15 +634,21 @@ class StreamLearner:
                     yield self._pad(rows, as_given=True)
 
         passed = PiecePasses(self._stepper, state.scale, read)
-        memory, flat = learn_pieces(self._stepper, self._settings, state, passed, elapsed)
-        return memory, flat, sum(sizes)
+        memory, message, flat = learn_pieces(self._stepper, self._settings, state, passed, elapsed)
+        return memory, message, flat, sum(sizes)
+
+    def _watched(self, state: LearnerState, message: Blocks) -> tuple[Watch | None, Seen | None]:
+        """The watch of a state after a batch, and what it saw, where there is one."""
+        if state.watch is None:
+            return None, None
+        return noter(self.model).watch(state.watch, state.prior, state.scale, message)
 
     def _best_start(self, key: Any, rows: np.ndarray, prior: Blocks, scale: Scale) -> Blocks:
         """The start whose sweeps over the rows reach the highest bound, of as many as asked for.
 
         Of many rows, some at equal distances serve.
         """
-        rows = rows[:, :: -(-rows.shape[1] // _ROWS_FOR_START) or 1]
+        rows = _some(rows)
         batch, units = self._pad(rows), _units(scale)
         keys = [key, *jax.random.split(key, self.num_restarts - 1)]
         starts: list[Blocks] = [self._scorer.start(each, batch, prior, *units) for each in keys]
@@ -537,7 +665,7 @@ class StreamLearner:
         bounds = []
         for start in starts:
             belief = plain.belief(plain.init(start))
-            _, flat = trial.learn(
+            *_, flat = trial.learn(
                 settings, plain.init(prior), belief, prior, *units, batch, zero, zero
             )
             bounds.append(float(trial.read_facts(np.asarray(flat)).bound))
@@ -597,6 +725,7 @@ class StreamLearner:
             "num_restarts": self.num_restarts,
             "tolerance": self.tolerance,
             "max_sweeps": self.max_sweeps,
+            "watch": self.watch,
         }
 
     def __repr__(self) -> str:
@@ -622,13 +751,15 @@ class StreamLearner:
     def _check_distances(self, state: LearnerState, rows: np.ndarray) -> None:
         check_distances(self._columns, _units(state.scale), rows)
 
-    def _check_state(self, state: LearnerState) -> None:
+    def _check_state(self, state: LearnerState, *, of_many: bool = False) -> None:
         if not isinstance(state, LearnerState):
             message = f"expected a state from StreamLearner.init, got {type(state).__name__}"
             raise TypeError(message)
         if is_traced(state):
             message = "a step cannot run inside jax.jit or jax.vmap: it compiles itself"
             raise TypeError(message)
+        if not of_many:
+            state.check_single()
         if (state.model, state.forgetting) != (self.model, self.forgetting):  # identity first
             mine, theirs = _described(self), _described(state)
             if mine == theirs:
@@ -650,19 +781,26 @@ class StreamLearner:
             name = self._columns[place].name
             for block, mask in self.model.touched_by(name).items():
                 touched[block] = touched.get(block, np.zeros_like(mask)) | mask
+            of = "of logarithms: " if self._columns[place].transform else ""
             events.append(
-                f"column {name!r} varies for the first time: its units are set (centre "
+                f"column {name!r} varies for the first time: its units are set ({of}centre "
                 f"{scale.shift[place]:.6g}, scale {scale.factor[place]:.6g}) and its blocks restart"
             )
         with float64_scope():
             prior = self._internal(self._prior, scale, Blocks.of_prior(self.model.prior()))
             memory = self.forgetting.restart(state.memory, prior, touched)
             belief = self.forgetting.belief(memory)
-        state = replaced(state, scale=scale, prior=prior, memory=memory, belief=belief)
+            watch = None if state.watch is None else state.watch.restarted(prior, touched)
+        state = replaced(state, scale=scale, prior=prior, memory=memory, belief=belief, watch=watch)
         return state, tuple(events)
 
     def _info(
-        self, facts: Facts, num_rows: int, outcome: Outcome, events: tuple[str, ...] = ()
+        self,
+        facts: Facts,
+        num_rows: int,
+        outcome: Outcome,
+        seen: Seen | None,
+        events: tuple[str, ...] = (),
     ) -> StepInfo:
         return StepInfo(
             num_rows=num_rows,
@@ -672,9 +810,7 @@ class StreamLearner:
             omega=self._readable(facts.report.omega),
             rho_sd=self._readable(facts.report.rho_sd),
             log_bf=self._readable(facts.report.log_bf),
-            log_restart=None
-            if facts.log_restart is None
-            else by_label(self._labels, facts.log_restart),
+            seen=seen,
             drifting=self._readable(facts.report.drifting),
             recalled=self._readable(facts.report.recalled),
             memory=self._readable_memory(facts.report.memory),
@@ -708,12 +844,8 @@ class StreamLearner:
     ) -> tuple[float, ...] | dict[str, tuple[float, ...]] | None:
         if not isinstance(value, dict):
             return None if value is None else tuple(value.tolist())
-        first = next(iter(value.values()))
-        each = [
-            by_label(self._labels, {name: row[k] for name, row in value.items()})
-            for k in range(len(first))
-        ]
-        return {label: tuple(weights[label] for weights in each) for label in each[0]}
+        every = arrays_by_label(self._labels, value)
+        return {label: tuple(each.tolist()) for label, each in every.items()}
 
 
 def check_distances(columns: tuple[Column, ...], units: tuple[Any, Any], rows: np.ndarray) -> None:
@@ -729,6 +861,40 @@ def check_distances(columns: tuple[Column, ...], units: tuple[Any, Any], rows: n
         "compared with them"
     )
     raise ValueError(message)
+
+
+def _some(rows: np.ndarray) -> np.ndarray:
+    """Of many rows, some at equal distances."""
+    return rows[:, :: -(-rows.shape[1] // _ROWS_FOR_START) or 1]
+
+
+def _told_apart_in_words(
+    model: Model, alike: Mapping[str, np.ndarray], still: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """What to say of values of latent variables that were alike and no longer are."""
+    events = []
+    for name, values in alike.items():
+        told = values & (np.asarray(still[name]) < _ALIKE)
+        above = model.strata(name)
+        kinds = [model.categories_of(other) for other in above]
+        groups: dict[str, list[str]] = {}
+        for stratum, chosen in enumerate(told):
+            if not chosen.any():
+                continue
+            place = np.unravel_index(stratum, [len(each) for each in kinds]) if kinds else ()
+            given = [f"{o}={k[p]}" for o, k, p in zip(above, kinds, place, strict=True)]
+            categories = [
+                str(c) for c, one in zip(model.categories_of(name), chosen, strict=True) if one
+            ]
+            which = "all values" if chosen.all() else "values " + ", ".join(categories)
+            groups.setdefault(which, []).append(", ".join(given))
+        for which, some in groups.items():
+            where = " given " + "; ".join(some) if above else ""
+            events.append(
+                f"{which} of {name}{where} were alike, forgotten or not yet seen: they start anew from "
+                "the rows of this batch"
+            )
+    return tuple(events)
 
 
 def _pooled(scores: list[Score]) -> Score:
@@ -777,12 +943,6 @@ def elapsed_until(state: LearnerState, time: float | None) -> tuple[float, Any]:
     return pending + passed, np.float64(now)
 
 
-def even_shares(policy: Policy) -> np.ndarray:
-    """Log shares of forecasters that have not forecast yet."""
-    num = len(policy.forecasters)
-    return np.full(num, -np.log(num))
-
-
 def needs_time(policy: Policy) -> str:
     """What to say of a batch without a time that needs one."""
     return (
@@ -796,6 +956,9 @@ def start_key(seed: Any) -> Any:
     if not isinstance(seed, int | np.integer):
         message = f"init: seed must be a whole number, got {seed!r}"
         raise TypeError(message)
+    if not -(2**63) <= seed < 2**63:
+        message = "init: seed must be a whole number of at most 63 bits"
+        raise ValueError(message)
     return jax.random.key(int(seed))
 
 

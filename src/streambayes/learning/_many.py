@@ -10,6 +10,8 @@ import numpy as np
 from jax import Array
 
 from streambayes._core.batch import Batch
+from streambayes._core.column import is_missing
+from streambayes._core.names import meant
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope, to_host
 from streambayes._core.program import Program
@@ -26,14 +28,16 @@ from streambayes.learning._intake import (
     table,
 )
 from streambayes.learning._learner import (
+    Learned,
     StreamLearner,
     check_time,
-    even_shares,
     needs_time,
     replaced,
     start_key,
 )
+from streambayes.learning._notes import Seen, noter
 from streambayes.learning._state import LearnerState, StepInfo
+from streambayes.learning._watch import Watch
 
 __all__ = ["ManyInfo", "ManyLearner", "ManyStates", "many"]
 
@@ -47,7 +51,7 @@ _OF_LEARNING: dict[str, Any] = dict.fromkeys(
         "drifting",
         "recalled",
         "memory",
-        "log_restart",
+        "seen",
         "rho_sd",
     )
 )
@@ -56,7 +60,7 @@ _TOGETHER = 1024
 """Streams that are learned in one call: beyond, what is computed of them leaves the processor's cache."""
 
 
-def many(learner: StreamLearner) -> "ManyLearner":
+def many(learner: StreamLearner, *, watch: bool = False) -> "ManyLearner":
     """A learner for thousands of independent streams, which takes all of them a step in one call.
 
     Every stream has its own state and batches of its own size, and may be silent in a step. What comes
@@ -64,8 +68,10 @@ def many(learner: StreamLearner) -> "ManyLearner":
 
     Args:
         learner: Model, policy and settings of every stream.
+        watch: Whether to look for changes in every stream. A watch keeps some 130 times as many numbers as a posterior
+            has, and takes many times as long as the step itself.
     """
-    return ManyLearner(learner)
+    return ManyLearner(learner, watch=watch)
 
 
 @final
@@ -83,6 +89,8 @@ class ManyStates(Mapping[Hashable, LearnerState]):
     def of(cls, states: Mapping[Hashable, LearnerState]) -> "ManyStates":
         """Put states together; they must belong to the same model and policy.
 
+        If one has no watch, none keeps it.
+
         Args:
             states: A state for every name, at least one.
         """
@@ -98,6 +106,8 @@ class ManyStates(Mapping[Hashable, LearnerState]):
             if (state.model, state.forgetting) != (held[0].model, held[0].forgetting):
                 message = f"the state of {name!r} belongs to another model or policy than the first"
                 raise ValueError(message)
+        if any(state.watch is None for state in held):
+            held = [replaced(state, watch=None) for state in held]
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *held)
         return cls({name: place for place, name in enumerate(states)}, stacked)
 
@@ -155,6 +165,9 @@ class ManyStates(Mapping[Hashable, LearnerState]):
         if (new.stacked.model, new.stacked.forgetting) != (held.model, held.forgetting):
             message = "added: the states belong to another model or policy than the others"
             raise ValueError(message)
+        more = new.stacked
+        if held.watch is None or more.watch is None:
+            held, more = (replaced(each, watch=None) for each in (held, more))
         names = list(dict.fromkeys([*self, *states]))
         # all one after the other; of a name that is there twice, the later one
         both = {**self._places, **{name: len(self) + at for at, name in enumerate(states)}}
@@ -163,7 +176,7 @@ class ManyStates(Mapping[Hashable, LearnerState]):
             stacked = jax.tree.map(
                 lambda old, more: np.concatenate([np.asarray(old), more])[taken],
                 held,
-                new.stacked,
+                more,
             )
         return ManyStates({name: place for place, name in enumerate(names)}, stacked)
 
@@ -199,12 +212,16 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
         names: list[Hashable],
         num_rows: np.ndarray,
         facts: np.ndarray,
+        seen: np.ndarray | None,
+        scale: Scale,
         events: Mapping[int, tuple[str, ...]],
         before: ManyStates,
     ) -> None:
         self._learner = learner
         self._names = names
         self._facts = facts
+        self._seen = seen
+        self._scale = scale
         self._events = events
         self._before = before
         self._num_rows = num_rows
@@ -223,6 +240,7 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
             self._learner._stepper.read_facts(self._facts[number]),
             int(self._num_rows[number]),
             outcome,
+            self._seen_of(number),
             self._events.get(number, ()),
         )
         if outcome.failed:  # nothing was learned or forgotten
@@ -233,6 +251,12 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
                 retained=held,
             )
         return info
+
+    def _seen_of(self, number: int) -> Seen | None:
+        if self._seen is None:
+            return None
+        notes, scale = noter(self._learner.model), _rows_of(self._scale, number)
+        return Seen(notes, self._seen[number], notes.without_units(scale))
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self._names)
@@ -289,11 +313,12 @@ class _Reports(NamedTuple):
 class ManyLearner:
     """What ``sb.many`` returns: ``init`` and ``step`` of a learner for many streams at once."""
 
-    def __init__(self, learner: StreamLearner) -> None:
+    def __init__(self, learner: StreamLearner, *, watch: bool = False) -> None:
         if not isinstance(learner, StreamLearner):
             message = f"many: a StreamLearner is needed, got {learner!r}"
             raise TypeError(message)
         self.learner = learner
+        self.watch = bool(watch)
         self._columns = learner.model.columns
         self._begin = Program(jax.vmap(self._begin_one, in_axes=(None, 0, 0)))
         self._believed = jax.jit(jax.vmap(learner.forgetting.belief))
@@ -320,6 +345,8 @@ class ManyLearner:
                 name: self.learner._begun(reports.rows(place), seed)
                 for name, place in places.items()
             }
+            if not self.watch:
+                each = {name: replaced(state, watch=None) for name, state in each.items()}
             return ManyStates.of(each)
         key = start_key(seed)
         units = [self.learner._scale.freeze(reports.rows(place)) for place in places.values()]
@@ -333,17 +360,19 @@ class ManyLearner:
             parts.append(_rows_of(found, np.arange(len(members))))
             order.append(members)
         back = np.argsort(np.concatenate(order))
-        prior, memory, belief = jax.tree.map(lambda *some: np.concatenate(some)[back], *parts)
+        prior, memory, belief, watch = jax.tree.map(
+            lambda *some: np.concatenate(some)[back], *parts
+        )
         stacked = LearnerState(
             prior=prior,
             memory=memory,
             belief=belief,
+            watch=watch,
             scale=scale,
             num_batches=np.zeros(len(places), np.int64),
             rows_seen=np.zeros(len(places)),
             pending=np.zeros(len(places)),
             last_time=np.full(len(places), np.nan),
-            log_shares=np.tile(even_shares(self.learner.forgetting), (len(places), 1)),
             model=self.learner.model,
             forgetting=self.learner.forgetting,
         )
@@ -366,13 +395,13 @@ class ManyLearner:
         if not isinstance(states, ManyStates):
             message = f"expected states from init, got {type(states).__name__}"
             raise TypeError(message)
-        self.learner._check_state(states.stacked)
+        self.learner._check_state(states.stacked, of_many=True)
         reports = self._read(batches, by, time)
         places = states.places(reports.names)
         stacked = _waited(states.stacked, reports, places)
         busy = np.flatnonzero(reports.sizes > 0)
         stacked, events = self._prepared(stacked, reports, places, busy)
-        order, memory, facts = busy, None, np.zeros((0, 0))
+        order, memory, facts, watch, seen = busy, None, np.zeros((0, 0)), None, None
         if len(busy):
             parts = [
                 (members, *self._learn(stacked, batch, places[members]))
@@ -382,39 +411,90 @@ class ManyLearner:
             together = jax.tree.map(lambda *some: np.concatenate(some), *parts)
             if (np.diff(together[0]) < 0).any():
                 together = _rows_of(together, np.argsort(together[0]))
-            order, memory, facts = together
+            order, memory, facts, watch, seen = self._told_apart(
+                stacked, reports, places, together, events
+            )
         info = ManyInfo(
             self.learner,
             [reports.names[number] for number in order],
             reports.sizes[order],
             facts,
+            seen,
+            _rows_of(stacked.scale, places[order]),
             {place: events[n] for place, n in enumerate(order.tolist()) if n in events},
             states,
         )
         if len(busy):
-            stacked = self._learned(stacked, places[order], memory, facts)
+            stacked = self._learned(stacked, places[order], memory, watch, facts)
         failed = np.array([states.place(name) for name in info.failed], int)
         if len(failed):
             stacked = _put(stacked, failed, _rows_of(states.stacked, failed))
         return states.with_stacked(stacked), info
 
-    def _learn(self, stacked: LearnerState, batch: Batch, places: np.ndarray) -> tuple[Any, Any]:
-        """What streams at some places remember after their batches, and the facts of each; padded."""
+    def _learn(self, stacked: LearnerState, batch: Batch, places: np.ndarray) -> tuple[Any, ...]:
+        """Of streams at some places, after their batches: memory, facts, the watch and what it saw; padded."""
         lanes = _span(_padded(places, len(batch.num_rows), places[0]))
+        prior, scale = _rows_of((stacked.prior, stacked.scale), lanes)
         with float64_scope():
-            found: tuple[Any, Any] = self.learner._stepper.learn_many(
+            memory, message, facts = self.learner._stepper.learn_many(
                 self.learner._settings,
-                *_rows_of((stacked.memory, stacked.belief, stacked.prior), lanes),
-                stacked.scale.shift[lanes],
-                stacked.scale.factor[lanes],
+                *_rows_of((stacked.memory, stacked.belief), lanes),
+                prior,
+                scale.shift,
+                scale.factor,
                 batch,
                 stacked.rows_seen[lanes],
                 stacked.pending[lanes],
             )
-        return found
+            if stacked.watch is None:
+                return memory, facts, None, None
+            watch = _rows_of(stacked.watch, lanes)
+            return (
+                memory,
+                facts,
+                *noter(self.learner.model).watch_many(watch, prior, scale, message),
+            )
+
+    def _told_apart(
+        self,
+        stacked: LearnerState,
+        reports: _Reports,
+        places: np.ndarray,
+        learned: Any,
+        events: dict[int, tuple[str, ...]],
+    ) -> Any:
+        """Streams whose batches have left values of latent variables alike learn them again, by themselves."""
+        order, memory, flat, watch, seen = learned
+        alike = self.learner._stepper.read_facts(flat).alike.values()
+        odd = np.zeros(len(order), bool)
+        for values in alike:
+            odd |= (values > 0).any((1, 2))
+        every = memory, flat, watch, seen
+        for at in np.flatnonzero(odd).tolist():
+            number = int(order[at])
+            state = _state_at(stacked, int(places[number]))
+            facts = self.learner._stepper.read_facts(flat[at])
+            rows = reports.rows(number)
+            one = jax.tree.map(lambda leaf, at=at: leaf[at], memory)
+            before = Learned(one, None, facts, flat[at], rows.shape[1])
+            after, told = self.learner._told_apart(state, rows, float(state.pending), before)
+            if after is not before:
+                now, saw = self.learner._watched(state, after.message)
+                flat_of = None if saw is None else saw.flat
+                new = to_host((after.memory, after.flat, now, flat_of))
+                every = jax.tree.map(
+                    lambda leaf, entry, at=at: _put(leaf, np.array([at]), entry), every, new
+                )
+                events[number] = (*events.get(number, ()), *told)
+        return order, *every
 
     def _learned(
-        self, stacked: LearnerState, places: np.ndarray, memory: Any, facts: np.ndarray
+        self,
+        stacked: LearnerState,
+        places: np.ndarray,
+        memory: Any,
+        watch: Watch | None,
+        facts: np.ndarray,
     ) -> LearnerState:
         """The states with what streams at some places have learned."""
         with float64_scope():
@@ -423,6 +503,7 @@ class ManyLearner:
         learned = {
             "memory": memory,
             "belief": belief,
+            "watch": watch,
             "rows_seen": np.asarray(stacked.rows_seen)[places] + rows,
             "num_batches": np.asarray(stacked.num_batches)[places] + 1,
             "pending": np.zeros(len(places)),
@@ -473,18 +554,19 @@ class ManyLearner:
         found: np.ndarray = np.logical_and.reduce(same)
         return found
 
-    def _begin_one(self, key: Array, batch: Batch, scale: Scale) -> tuple[Blocks, Any, Any]:
-        """Prior, memory and belief of one stream."""
+    def _begin_one(self, key: Array, batch: Batch, scale: Scale) -> tuple[Blocks, Any, Any, Any]:
+        """Prior, memory, belief and watch of one stream."""
         learner = self.learner
         default = Blocks.of_prior(learner.model.prior())
         prior = learner._internal(learner._prior, scale, default)
         if learner._start:
             start = learner._internal(learner._start, scale, prior)
         else:
-            rows, _ = standardised(batch, scale.shift, scale.factor)
+            rows, _ = standardised(learner.model, batch, scale.shift, scale.factor)
             start = learner.model.start(key, rows, prior)
         policy = learner.forgetting
-        return prior, policy.init(prior), policy.belief(policy.init(start))
+        watch = Watch.begin(prior) if self.watch else None
+        return prior, policy.init(prior), policy.belief(policy.init(start)), watch
 
     def _groups(self, reports: _Reports, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, Batch]]:
         """Streams whose batches share a compilation, and their rows."""
@@ -543,7 +625,7 @@ class ManyLearner:
     def _read_table(self, data: Any, by: str, now: float) -> _Reports:
         columns = table(data)
         if by not in columns:
-            message = f"many: there is no column {by!r}; the table has {sorted(map(str, columns))}"
+            message = f"many: there is no column {by!r}{meant(by, columns)}; the table has {sorted(map(str, columns))}"
             raise ValueError(message)
         if any(column.name == by for column in self._columns):
             message = (
@@ -558,7 +640,7 @@ class ManyLearner:
         starts = np.concatenate([[0], 1 + np.flatnonzero(streams[1:] != streams[:-1])]).astype(int)
         names = streams[starts].tolist() if len(streams) else []
         for row, name in zip(starts, names, strict=False):
-            if name is None or name != name:  # noqa: PLR0124  # NaN
+            if is_missing(name):
                 message = f"many: column {by!r}, row {row}: the name of the stream is missing"
                 raise ValueError(message)
         if len(set(names)) < len(names):  # rows of a stream do not lie together
@@ -579,10 +661,10 @@ def _names(column: Any) -> np.ndarray:
         held: np.ndarray = np.ma.getdata(column).astype(object)
         held[np.ma.getmaskarray(column)] = None
         return held
-    if not isinstance(column, list | tuple):
+    if not isinstance(column, list | tuple) and np.asarray(column).dtype != object:
         return np.asarray(column)
     names = np.empty(len(column), object)
-    names[:] = column
+    names[:] = [None if is_missing(name) else name for name in column]
     return names
 
 
@@ -598,7 +680,7 @@ def _put(tree: Any, places: np.ndarray, new: Any) -> Any:
     return jax.tree.map(put, tree, new)
 
 
-def _rows_of(tree: Any, places: np.ndarray | slice) -> Any:
+def _rows_of(tree: Any, places: np.ndarray | slice | int) -> Any:
     return jax.tree.map(lambda leaf: np.asarray(leaf)[places], tree)
 
 

@@ -66,7 +66,6 @@ def merge(states: Iterable[LearnerState], *, common: LearnerState | None = None)
         rows_seen=np.float64(common.rows_seen + gained.sum()),
         pending=pending,
         last_time=last_time,
-        log_shares=_log_shares(sites, gained),
     )
 
 
@@ -99,19 +98,6 @@ def _times(sites: list[LearnerState]) -> tuple[np.float64, np.float64]:
         return np.float64(np.nan), np.float64(waited.min())
     last = times[known].max()
     return np.float64(last), np.float64(last - (times - waited)[known].max())
-
-
-def _log_shares(sites: list[LearnerState], gained: np.ndarray) -> np.ndarray:
-    """Log shares of forecasters: by rows, the mean of those of the sites that have learned some."""
-    weights = gained if gained.any() else np.ones(len(sites))
-    held = [
-        weight * np.asarray(site.log_shares)
-        for site, weight in zip(sites, weights, strict=True)
-        if weight
-    ]
-    mean = np.sum(held, axis=0) / weights.sum()
-    normalized: np.ndarray = mean - np.logaddexp.reduce(mean)
-    return normalized
 
 
 def _checked(states: Any, common: Any) -> list[LearnerState]:

@@ -1,8 +1,10 @@
 """What a step did to the parameters: how far each block moved, and where its parameters are now."""
 
 import functools
+from collections.abc import Iterable
 from typing import Any, NamedTuple, final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -11,13 +13,25 @@ from streambayes._core.precision import float64_scope
 from streambayes._core.program import Program
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, Blocks, Point
-from streambayes.learning._state import LearnerState
+from streambayes.learning._watch import SCALES, Watch, watched
 from streambayes.models import AbstractModel
 from streambayes.models._base import parameter_names
 
-__all__ = ["Noter", "Notes", "noter", "rounded"]
+__all__ = ["Comparison", "Looked", "Noter", "Notes", "Seen", "noter", "rounded"]
 
 _DIGITS = 8
+
+
+class Comparison(NamedTuple):
+    """One parameter before a batch, as the watch has it, and by the batch alone, or the batches of a look."""
+
+    usual: float
+    usual_sd: float
+    now: float
+    now_sd: float
+
+
+Looked = dict[str, tuple[tuple[float | None, float | None], ...]]
 
 
 class Notes(NamedTuple):
@@ -34,8 +48,69 @@ class Notes(NamedTuple):
 
 
 @final
+class Seen:
+    """What the watch saw in a batch, by readable name; read when it is asked for.
+
+    Attributes:
+        looks: Per block, two log Bayes factors for each scale at which the watch has looked (this batch, the last 4,
+            16 and 64): that the block starts over here, against going on as usual; and that it had started over
+            at the look before. ``None`` where there was nothing to compare.
+        pattern: Per block, how it goes on: the weights of fluctuating from batch to batch and of wandering, and
+            how many rows are remembered while it wanders.
+        alone: Per block, the mean of each of its parameters by the batch alone, in the user's units.
+        compared: Of blocks with evidence for a change, by the number of the scale: what was usual of each parameter
+            before, and what the look says by itself.
+    """
+
+    def __init__(self, noter: "Noter", flat: np.ndarray, unknown: frozenset[str]) -> None:
+        self._noter, self.flat, self._unknown = noter, flat, unknown
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Seen):
+            return NotImplemented
+        mine, theirs = (self._noter, self._unknown), (other._noter, other._unknown)
+        return mine == theirs and np.array_equal(self.flat, other.flat, equal_nan=True)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Seen of {len(self.looks)} blocks"
+
+    @functools.cached_property
+    def _parts(self) -> tuple[Any, ...]:
+        found = self._noter.read_watch(self.flat)
+        for block in self._unknown:
+            for each in found:
+                each.pop(block, None)
+        return found
+
+    @property
+    def looks(self) -> Looked:
+        found: Looked = self._parts[0]
+        return found
+
+    @property
+    def pattern(self) -> dict[str, tuple[float, float, float]]:
+        found: dict[str, tuple[float, float, float]] = self._parts[1]
+        return found
+
+    @property
+    def alone(self) -> dict[str, dict[str, float]]:
+        found: dict[str, dict[str, float]] = self._parts[2]
+        return found
+
+    @property
+    def compared(self) -> dict[str, dict[int, dict[str, Comparison]]]:
+        found: dict[str, dict[int, dict[str, Comparison]]] = self._parts[3]
+        return found
+
+
+@final
 class Noter:
-    """Takes notes of a model's steps; ``noted`` can be part of a larger program.
+    """Takes notes of a model's steps, and takes its watch a batch further.
+
+    ``noted`` can be part of a larger program. The watch has a program of its own: it is the same for every policy and
+    every number of rows.
 
     Args:
         model: The model.
@@ -49,67 +124,144 @@ class Noter:
         self._names = [str(name) for part in shown for name in part.names.flat]
         self._homes = [str(block) for part in shown for block in part.blocks.flat]
         self._program = Program(self.noted)
+        self._watch = Program(self.watched)
+        self.watch_many = Program(jax.vmap(self.watched))
 
-    def note(self, before: LearnerState, after: LearnerState) -> Notes:
-        """Notes on the step between two states."""
+    def note(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Notes:
+        """Notes on a step, by what was believed before and after it."""
         with float64_scope():
-            flat = self._program(before.belief, after.belief, after.scale)
+            flat = self._program(before, after, scale)
         notes = self.read(np.asarray(flat))
-        for block in self._without_units(after.scale):
-            del notes.moved[block], notes.parameters[block]
+        for block in self.without_units(scale):
+            for each in notes:
+                each.pop(block, None)
         return notes
 
     def noted(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Array:
-        """The numbers in one array: movements of blocks, means of parameters, their standard deviations."""
+        """The numbers in one array, in the order in which ``read`` takes them."""
         new = after.summary()
         moved = new.kl(before.summary())
-        in_order = [moved[name].ravel() for name in self._labels]
-        return jnp.concatenate([*in_order, *self._parameters(after, new, scale)])
+        moments = self._moments(Point(new), scale)
+        if after.num_members > 1:  # where a bank has none, those of its summary
+            exact = self._moments(after, scale)
+            moments = jnp.where(jnp.isfinite(exact).all(0), exact, moments)
+        return jnp.concatenate([*(moved[name].ravel() for name in self._labels), moments.ravel()])
 
     def read(self, flat: np.ndarray) -> Notes:
         """The notes in an array of numbers."""
-        num_blocks, num_parameters = len(self._blocks), len(self._names)
-        ends = num_blocks, num_blocks + num_parameters
-        moved, means, deviations = np.split(flat, ends)
-        means = rounded(means, deviations).tolist()
-        moved, deviations = (rounded(part).tolist() for part in (moved, deviations))
-        parameters: dict[str, dict[str, tuple[float, float]]] = {
-            block: {} for block in self._blocks
-        }
-        for home, name, mean, deviation in zip(
-            self._homes, self._names, means, deviations, strict=True
-        ):
-            parameters[home][name] = mean, deviation
+        moved, means, deviations = np.split(flat, np.cumsum([len(self._blocks), len(self._names)]))
+        means, deviations = rounded(means, deviations), rounded(deviations)
         return Notes(
-            moved=dict(zip(self._blocks, moved, strict=True)),
-            parameters=parameters,
+            moved=dict(zip(self._blocks, rounded(moved).tolist(), strict=True)),
+            parameters=self._by_block(zip(means.tolist(), deviations.tolist(), strict=True)),
         )
 
-    def _without_units(self, scale: Scale) -> set[str]:
-        """Blocks of columns that have not varied yet: in which units, nobody knows."""
-        return {
+    def watch(
+        self, watch: Watch, prior: Blocks, scale: Scale, message: Blocks
+    ) -> tuple[Watch, Seen]:
+        """The watch after a batch, and what it saw."""
+        with float64_scope():
+            after, flat = self._watch(watch, prior, scale, message)
+            seen = Seen(self, np.asarray(flat), self.without_units(scale))
+        return after, seen
+
+    def watched(
+        self, watch: Watch, prior: Blocks, scale: Scale, message: Blocks
+    ) -> tuple[Watch, Array]:
+        """The watch after a batch, and what it saw in one array, as ``read_watch`` takes it."""
+        after, looks = watched(watch, prior, message)
+        usual, now = after.compared(prior)
+        moments = self._compared(usual, now, scale, after.num_due)
+
+        def by_block(values: dict[str, Array], size: int) -> Array:
+            return jnp.concatenate(
+                [values[name].reshape(size, -1) for name in self._labels], 1
+            ).ravel()
+
+        num = len(SCALES)
+        return after, jnp.concatenate(
+            [by_block(looks.evidence, 2 * num), by_block(looks.pattern, 3), moments.ravel()]
+        )
+
+    def _compared(self, usual: Blocks, now: Blocks, scale: Scale, num_due: Array) -> Array:
+        """Moments of what was usual and of what the looks say, (2, scales, 2, num_parameters); of those due alone."""
+
+        def body(place: Array, found: Array) -> Array:
+            both = jax.tree.map(
+                lambda *leaves: jnp.stack([leaf[place] for leaf in leaves]), usual, now
+            )
+            moments = jax.vmap(lambda blocks: self._moments(Point(blocks), scale))(both)
+            return found.at[:, place].set(moments)
+
+        zeros = jnp.zeros((2, len(SCALES), 2, len(self._names)))
+        found: Array = jax.lax.fori_loop(0, num_due, body, zeros)
+        return found
+
+    def read_watch(self, flat: np.ndarray) -> tuple[Any, ...]:
+        """What the watch saw, taken apart."""
+        num, num_blocks = len(SCALES), len(self._blocks)
+        evidence, pattern, moments = np.split(
+            flat, np.cumsum([2 * num * num_blocks, 3 * num_blocks])
+        )
+        evidence = evidence.reshape(num, 2, num_blocks)
+        means, deviations = moments.reshape(2, num, 2, -1).transpose(2, 0, 1, 3)
+        means, deviations = rounded(means, deviations), rounded(deviations)
+        num_due = 1 + max(np.flatnonzero(~np.isnan(evidence[:, 0]).all(1)).tolist(), default=0)
+        looks = np.round(np.where(np.isfinite(evidence), evidence, np.nan)[:num_due], 3)
+        compared: dict[str, dict[int, dict[str, Comparison]]] = {}
+        for scale in range(num_due):
+            clear = [self._blocks[place] for place in np.flatnonzero(looks[scale, 0] >= 0.0)]
+            if clear:
+                columns = [
+                    part[which, scale].tolist() for which in (0, 1) for part in (means, deviations)
+                ]
+                every = self._by_block(map(Comparison, *columns))
+                for block in clear:
+                    compared.setdefault(block, {})[scale] = every[block]
+        known = looks.astype(object)
+        known[np.isnan(looks)] = None
+        by_block = known.transpose(2, 0, 1).tolist()
+        patterns = rounded(pattern.reshape(3, -1).T, digits=4).tolist()
+        return (
+            {
+                block: tuple(map(tuple, each))
+                for block, each in zip(self._blocks, by_block, strict=True)
+            },
+            dict(zip(self._blocks, map(tuple, patterns), strict=True)),
+            self._by_block(means[1, 0].tolist()),
+            compared,
+        )
+
+    def _by_block(self, values: Iterable[Any]) -> dict[str, dict[str, Any]]:
+        """What is known of each parameter, by block."""
+        found: dict[str, dict[str, Any]] = {block: {} for block in self._blocks}
+        for home, name, value in zip(self._homes, self._names, values, strict=True):
+            found[home][name] = value
+        return found
+
+    def without_units(self, scale: Scale) -> frozenset[str]:
+        """Blocks whose columns are still constant: their scale is undefined."""
+        if scale.frozen.all():
+            return frozenset()
+        return frozenset(
             str(label)
             for column, is_known in zip(self._model.columns, scale.frozen, strict=True)
             if not is_known
             for entry, touched in self._model.touched_by(column.name).items()
             for label in self._labels[entry][np.asarray(touched)]
-        }
-
-    def _parameters(self, belief: AbstractBelief, summary: Blocks, scale: Scale) -> list[Array]:
-        """Means, then standard deviations; where a bank has none, those of its summary."""
-        every = zip(
-            self._model.marginals(belief, scale),
-            self._model.marginals(Point(summary), scale),
-            strict=True,
         )
-        means, deviations = [], []
-        for section, others in every:
-            for part, other in zip(section, others, strict=True):
-                mean, deviation = part.marginal.mean(), part.marginal.deviation()
-                exists = jnp.isfinite(mean) & jnp.isfinite(deviation)
-                means.append(jnp.where(exists, mean, other.marginal.mean()).ravel())
-                deviations.append(jnp.where(exists, deviation, other.marginal.deviation()).ravel())
-        return [*means, *deviations]
+
+    def _moments(self, belief: AbstractBelief, scale: Scale) -> Array:
+        """Means and standard deviations of all parameters, (2, num_parameters)."""
+        moments = [
+            part.moments() for section in self._model.marginals(belief, scale) for part in section
+        ]
+        return jnp.stack(
+            [
+                jnp.concatenate([each.ravel() for each in part])
+                for part in zip(*moments, strict=True)
+            ]
+        )
 
 
 noter = functools.cache(Noter)

@@ -73,7 +73,7 @@ def learn_pieces(
     *,
     accelerate: bool = False,
     on_sweep: Callable[[int, float], None] | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any, Any]:
     """What ``Stepper.learn`` returns, for the batch that all pieces are together.
 
     One pass over the pieces for each sweep, one in all where rows hide nothing.
@@ -113,12 +113,12 @@ def learn_pieces(
             at = jumps.onward(at)
         if hides:
             summary = passed(at.belief)[0].summary
-    found: tuple[Any, Any] = stepper.finish(
+    found: tuple[Any, Any, Any] = stepper.finish(
         settings,
         state.memory,
-        state.prior,
         anchor,
         at,
+        summary,
         clock,
         total.log_jacobian,
         hides=hides,

@@ -7,23 +7,7 @@ import numpy as np
 
 from streambayes._core.table import Table
 
-__all__ = ["Classification", "Forecast", "Prediction"]
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Forecast:
-    """What a mixture of forecasters said of the rows of a batch before it was learned.
-
-    Attributes:
-        log_density: Log density of each row, in the user's units, shape (num_rows,).
-        shares: The share that each forecaster had in it, by name.
-        alone: What each would have said alone, likewise.
-    """
-
-    log_density: np.ndarray
-    shares: dict[str, float]
-    alone: dict[str, np.ndarray]
+__all__ = ["Classification", "Prediction"]
 
 
 @final
@@ -33,12 +17,14 @@ class Prediction:
 
     Attributes:
         variable: What is predicted.
-        mean: Expected values, shape (num_rows,).
-        sd: Standard deviations.
+        mean: Expected values, shape (num_rows,); infinite where the model takes logarithms of the column, as the
+            exponential of a Student-t has no mean.
+        sd: Standard deviations, likewise.
         lower: Lower ends of the central intervals.
         upper: Upper ends.
         level: The probability of the intervals.
         method: ``exact``, or ``importance`` where it rests on weighted draws.
+        median: Medians, where means are infinite; else ``None``.
     """
 
     variable: str
@@ -48,22 +34,25 @@ class Prediction:
     upper: np.ndarray
     level: float
     method: str
+    median: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
 
     def __repr__(self) -> str:
         interval = f"{self.level:.0%} interval"
+        points = {self.variable: self.mean, "sd": self.sd}
+        if self.median is not None:
+            points = {f"{self.variable} (median)": self.median}
         rows = [
             {
                 "row": row,
-                self.variable: float(self.mean[row]),
-                "sd": float(self.sd[row]),
+                **{head: float(values[row]) for head, values in points.items()},
                 interval: f"{self.lower[row]:.6g} .. {self.upper[row]:.6g}",
             }
             for row in range(min(len(self), 20))
         ]
-        table = Table(("row", self.variable, "sd", interval), tuple(rows))
+        table = Table(("row", *points, interval), tuple(rows))
         return _cut(str(table), len(self), self.method)
 
 

@@ -1,4 +1,4 @@
-"""A line on the terminal that says how far a run is."""
+"""A line on the terminal, or in a notebook, that says how far a run is."""
 
 import contextlib
 import sys
@@ -16,16 +16,17 @@ _INTERVAL = 0.1  # seconds between redraws
 
 @final
 class Progress:
-    """Redraws one line on standard error; silent where that is no terminal, unless asked for.
+    """Redraws one line on standard error; silent where nobody looks at that, unless asked for.
 
     Args:
-        show: ``True`` and ``False`` decide; ``None`` leaves it to whether there is a terminal.
+        show: ``True`` and ``False`` decide; ``None`` leaves it to whether it is a terminal or a notebook's.
         total: How many batches are to come, if known.
     """
 
     def __init__(self, show: bool | None, total: int | None) -> None:
         self._stream: TextIO = sys.stderr
-        self._shown = self._stream.isatty() if show is None else show
+        self._shown = _is_seen(self._stream) if show is None else show
+        self._width = 0
         self._total = total
         self._started = time.perf_counter()
         self._drawn = 0.0
@@ -77,8 +78,10 @@ class Progress:
             parts = [f"batch {num_batches + 1}{of}", f"sweep {number}", f"bound {bound:.8g}"]
         else:
             parts = [f"batch {num_batches}{of}", *self._of_last()]
-        self._stream.write("\r\x1b[2K" + "  ".join(parts))
+        line = "  ".join(parts)
+        self._stream.write("\r" + line.ljust(self._width))  # over what was longer
         self._stream.flush()
+        self._width = len(line)
 
     def _of_last(self) -> Iterator[str]:
         """What is said of the last batch."""
@@ -93,3 +96,10 @@ class Progress:
             yield f"E[rho] {min(record.rho.values()):.3f} .. {max(record.rho.values()):.3f}"
         elif record.rho is not None:
             yield f"E[rho] {record.rho:.3f}"
+
+
+def _is_seen(stream: TextIO | None) -> bool:
+    """Whether a person sees what is written now: a terminal, or the cell of a notebook."""
+    if stream is None or stream.closed:
+        return False
+    return stream.isatty() or type(stream).__module__.partition(".")[0] == "ipykernel"

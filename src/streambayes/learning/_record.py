@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
+from streambayes.learning._notes import Comparison, Looked
+from streambayes.learning._watch import SCALES
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -63,12 +66,18 @@ class StepRecord:
         recalled: For ``Auto``, the weight of memories of earlier states, likewise.
         memory: For ``Auto``, the weights of the other memories by how far back they reach: 8, 16, ...,
             131,072 rows, and all of the past; likewise.
-        log_restart: Per block, the log Bayes factor of starting over with this batch against going on from
-            what was believed; ``None`` for policies that do not tell a batch from what they keep.
+        looks: Per block, two log Bayes factors for each scale at which the watch has looked (this batch, the last 4,
+            16 and 64): that the block starts over here, against going on as usual; and that it had started over
+            at the look before. ``None`` where there was nothing to compare.
+        pattern: Per block, how it goes on: the weights of fluctuating from batch to batch and of wandering, and
+            how many rows are remembered while it wanders.
         rho_sd: Standard deviation of the posterior over rho, likewise, where rho is learned.
         moved: Per block, the divergence of what is believed after the batch from what was before, in nats.
         parameters: Per block, the mean and the standard deviation of each of its parameters, in the user's
             units, to eight digits or to a hundred-thousandth of the standard deviation.
+        alone: Per block, the mean of each of its parameters by this batch alone, likewise.
+        compared: Of blocks with evidence for a change, by the place of the scale: what was usual of each parameter
+            before and what the look says by itself, mean and standard deviation of both.
         new_columns: Columns that vary for the first time, after others did.
         num_batches: Batches with rows that the state has seen, this one included.
         num_late: Rows that came too late for their batch since the one before, and are in none.
@@ -76,9 +85,8 @@ class StepRecord:
         retained: Rows of data each block retains.
         test_bound: Held-out log-likelihood after learning, the authors' definition.
         test_predictive: Held-out log-likelihood after learning, the real predictive density.
-        prequential: Log predictive density of the whole batch before learning from it; none for the
-            first batch, which sets scale and start.
-        forecast: Log density of the rows to learn by the policy's mixture of forecasters, before learning.
+        prequential: Log predictive density of the whole batch before learning from it, as ``predict`` predicts it;
+            none for the first batch, which sets scale and start.
         predictive_method: How predictive densities were computed: ``exact`` or ``importance``.
         num_sweeps: Sweeps over the batch.
         num_rounds: Rounds between which the policy was refined.
@@ -110,11 +118,13 @@ class StepRecord:
     drifting: float | dict[str, float] | None = None
     recalled: float | dict[str, float] | None = None
     memory: tuple[float, ...] | dict[str, tuple[float, ...]] | None = None
-    forecast: float | None = None
-    log_restart: dict[str, float] | None = None
+    looks: Looked | None = None
+    pattern: dict[str, tuple[float, float, float]] | None = None
     rho_sd: float | dict[str, float] | None = None
     moved: dict[str, float] | None = None
     parameters: dict[str, dict[str, tuple[float, float]]] | None = None
+    alone: dict[str, dict[str, float]] | None = None
+    compared: dict[str, dict[int, dict[str, Comparison]]] | None = None
     new_columns: tuple[str, ...] = ()
     num_batches: int = 0
     num_late: int = 0
@@ -253,9 +263,12 @@ class RecordReader:
                 self._place += len(text)
                 self._tail = text[-_TAIL:]
                 try:
-                    record = self._read(json.loads(text))
-                except (ValueError, TypeError, KeyError, AttributeError) as error:
-                    message = f"{self.path}, line {self._line}: not a record of a run ({error})"
+                    record = self._read(_loaded(text))
+                except _DAMAGE as error:
+                    message = (
+                        f"{self.path}, line {self._line}: not a record of a run ({error}); restore the file, "
+                        "or cut it off before that line"
+                    )
                     raise ValueError(message) from None
                 if record is not None:
                     yield record
@@ -281,9 +294,14 @@ class RecordReader:
 
     def _read(self, line: Any) -> StepRecord | None:
         if "run" in line:
-            self.facts, self.ended = RunFacts(**line["run"]), None
+            facts = RunFacts(**line["run"])
+            _check(facts, _FACTS)
+            self.facts, self.ended = facts, None
         elif "blocks" in line:
-            self._blocks = dict(line["blocks"])
+            if not _by_name(_list_of(_is_text))(line["blocks"]):
+                message = "blocks must be lists of parameters by name"
+                raise ValueError(message)
+            self._blocks = line["blocks"]
         elif "ended" in line:
             self.ended = str(line["ended"])
         else:
@@ -324,10 +342,13 @@ _BY_BLOCK = (
     "drifting",
     "recalled",
     "memory",
-    "log_restart",
+    "looks",
+    "pattern",
     "rho_sd",
     "moved",
     "parameters",
+    "alone",
+    "compared",
 )
 """Fields that may have an entry for every block."""
 
@@ -338,8 +359,14 @@ def _packed(record: StepRecord, blocks: Mapping[str, list[str]]) -> dict[str, An
     fields |= {name: _finite(value) for name, value in vars(record).items()}
     for name in _BY_BLOCK:
         value = fields[name]
-        if name == "parameters" and value is not None:
+        if name in _BY_PARAMETER and value is not None:
             fields[name] = [_flat(value.get(block), names) for block, names in blocks.items()]
+        elif name == "compared" and value is not None:  # few blocks are
+            places = {block: place for place, block in enumerate(blocks)}
+            fields[name] = {
+                places[block]: {scale: _flat(each, blocks[block]) for scale, each in looks.items()}
+                for block, looks in value.items()
+            }
         elif isinstance(value, dict):
             fields[name] = [value.get(block) for block in blocks]
     return fields
@@ -349,11 +376,26 @@ def _unpacked(fields: dict[str, Any], blocks: Mapping[str, list[str]]) -> StepRe
     """A record as it was; what is not known of a block is left out."""
     for name in _BY_BLOCK:
         value = fields.get(name)
-        if name == "parameters" and value is not None:
+        if name in _BY_PARAMETER and value is not None:
             fields[name] = {
-                block: _named(numbers, names)
+                block: _named(numbers, names, _BY_PARAMETER[name])
                 for (block, names), numbers in zip(blocks.items(), value, strict=True)
                 if numbers is not None
+            }
+        elif name == "compared" and value is not None:
+            known = list(blocks.items())
+            fields[name] = {
+                known[int(place)][0]: {
+                    int(scale): _named(numbers, known[int(place)][1], Comparison)
+                    for scale, numbers in looks.items()
+                }
+                for place, looks in value.items()
+            }
+        elif name in ("looks", "pattern") and value is not None:
+            fields[name] = {
+                block: _as_tuples(entry)
+                for block, entry in zip(blocks, value, strict=True)
+                if entry is not None
             }
         elif name == "memory" and value is not None:
             if isinstance(value[0], list):
@@ -362,20 +404,149 @@ def _unpacked(fields: dict[str, Any], blocks: Mapping[str, list[str]]) -> StepRe
         elif isinstance(value, list):
             entries = zip(blocks, value, strict=True)
             fields[name] = {block: entry for block, entry in entries if entry is not None}
-    several = {name: tuple(fields.get(name, ())) for name in ("events", "new_columns", "remarks")}
-    return StepRecord(**{**fields, **several})
+    several = {
+        name: tuple(fields[name])
+        for name in ("events", "new_columns", "remarks")
+        if isinstance(fields.get(name), list)
+    }
+    kept = {name: value for name, value in fields.items() if name not in _OF_EARLIER_VERSIONS}
+    record = StepRecord(**{**kept, **several})
+    _check(record, _FIELDS)
+    return record
+
+
+_OF_EARLIER_VERSIONS = ("log_restart", "forecast")
+_BY_PARAMETER: dict[str, Callable[..., Any]] = {
+    "parameters": lambda mean, sd: (mean, sd),
+    "alone": lambda mean: mean,
+}
+"""Fields that have an entry for every parameter of a block, and how it is made of its numbers."""
 
 
 def _flat(parameters: Any, names: list[str]) -> list[float | None] | None:
-    """Means and standard deviations of a block's parameters in one list."""
+    """The numbers of a block's parameters in one list."""
     if parameters is None:
         return None
-    return [number for name in names for number in parameters[name]]
+    values = [parameters[name] for name in names]
+    return [
+        number
+        for value in values
+        for number in (value if isinstance(value, list | tuple) else (value,))
+    ]
 
 
-def _named(numbers: list[float | None], names: list[str]) -> dict[str, tuple[float, float]]:
-    values = [math.nan if number is None else number for number in numbers]
-    return dict(zip(names, zip(values[::2], values[1::2], strict=True), strict=True))
+def _named(
+    numbers: list[float | None], names: list[str], made: Callable[..., Any]
+) -> dict[str, Any]:
+    values, size = _numbers(numbers), len(numbers) // max(len(names), 1)
+    parts = zip(*(values[place::size] for place in range(size)), strict=True)
+    return dict(zip(names, (made(*part) for part in parts), strict=True))
+
+
+def _as_tuples(value: Any) -> Any:
+    """Lists as tuples."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+
+
+def _numbers(value: Any) -> Any:
+    """Lists as tuples, what is not known as NaN."""
+    if isinstance(value, list):
+        return tuple(map(_numbers, value))
+    return math.nan if value is None else value
+
+
+Fits = Callable[[Any], bool]
+
+
+def _check(value: Any, fields: Mapping[str, Fits]) -> None:
+    """Raise ``ValueError`` if a field holds what it cannot; readers rely on kinds."""
+    for name, fits in fields.items():
+        if not fits(getattr(value, name)):
+            message = f"{name} cannot be {getattr(value, name)!r:.80}"
+            raise ValueError(message)
+
+
+def _is_number(value: Any) -> bool:
+    """NaN stands for what is not known; infinite numbers are never written."""
+    if isinstance(value, float):
+        return not math.isinf(value)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_comparison(value: Any) -> bool:
+    return all(map(_is_number, value))
+
+
+def _is_place(value: Any) -> bool:
+    return _is_count(value) and value < len(SCALES)
+
+
+def _maybe(*fits: Fits) -> Fits:
+    return lambda value: value is None or any(fit(value) for fit in fits)
+
+
+def _list_of(fits: Fits, *, size: int | None = None) -> Fits:
+    return lambda value: (
+        isinstance(value, list | tuple)
+        and (size is None or len(value) == size)
+        and all(map(fits, value))
+    )
+
+
+def _by_name(fits: Fits, names: Fits = _is_text) -> Fits:
+    return lambda value: (
+        isinstance(value, dict) and all(map(names, value)) and all(map(fits, value.values()))
+    )
+
+
+_PAIR = _list_of(_is_number, size=2)
+_LOOKS = _list_of(_list_of(_maybe(_is_number), size=2))
+_FACTS: dict[str, Fits] = {
+    "policy": _maybe(_is_text),
+    "model": _maybe(_is_text),
+    "total": _maybe(_is_count),
+}
+_FIELDS: dict[str, Fits] = {
+    **dict.fromkeys(("index", "num_rows", "num_test", "num_sweeps", "num_rounds"), _is_count),
+    **dict.fromkeys(("num_batches", "num_late"), _is_count),
+    **dict.fromkeys(("label", "outcome"), _is_text),
+    "predictive_method": _maybe(_is_text),
+    **dict.fromkeys(("events", "new_columns", "remarks"), _list_of(_is_text)),
+    "seconds": _is_number,
+    **dict.fromkeys(("time", "bound", "fall", "test_bound"), _maybe(_is_number)),
+    **dict.fromkeys(("test_predictive", "prequential"), _maybe(_is_number)),
+    **dict.fromkeys(
+        ("rho", "omega", "log_bf", "drifting", "recalled", "rho_sd"),
+        _maybe(_is_number, _by_name(_is_number)),
+    ),
+    "memory": _maybe(_list_of(_maybe(_is_number)), _by_name(_list_of(_maybe(_is_number)))),
+    "retained": _by_name(_is_number),
+    "moved": _maybe(_by_name(_is_number)),
+    "parameters": _maybe(_by_name(_by_name(_PAIR))),
+    "alone": _maybe(_by_name(_by_name(_is_number))),
+    "looks": _maybe(_by_name(lambda value: _LOOKS(value) and len(value) <= len(SCALES))),
+    "pattern": _maybe(_by_name(_list_of(_is_number, size=3))),
+    "compared": _maybe(_by_name(_by_name(_by_name(_is_comparison), _is_place))),
+}
+"""What each field of a record may hold."""
+_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What a line that is no record may raise."""
+
+
+def _loaded(line: bytes) -> Any:
+    """JSON whose text can be written again: halves of characters cannot."""
+    found = json.loads(line)
+    if b"\\ud" in line.lower():
+        json.dumps(found, ensure_ascii=False).encode()
+    return found
 
 
 def _names_all(blocks: Mapping[str, list[str]], record: StepRecord) -> bool:
@@ -384,17 +555,23 @@ def _names_all(blocks: Mapping[str, list[str]], record: StepRecord) -> bool:
         blocks.keys() >= value.keys()
         for name in _BY_BLOCK
         if isinstance(value := getattr(record, name), dict)
-    ) and all(blocks[block] or not names for block, names in (record.parameters or {}).items())
+    ) and all(blocks[block] or not names for block, names in _parameters_of(record).items())
 
 
 def _with_names_of(blocks: Mapping[str, list[str]], record: StepRecord) -> dict[str, list[str]]:
-    found = {name: list(parameters) for name, parameters in (record.parameters or {}).items()}
+    found = {name: list(parameters) for name, parameters in _parameters_of(record).items()}
     every = dict(blocks)
     for name in _BY_BLOCK:
         value = getattr(record, name)
         if isinstance(value, dict):
             every |= {block: found.get(block) or every.get(block, []) for block in value}
     return every
+
+
+def _parameters_of(record: StepRecord) -> dict[str, Any]:
+    """Parameters of each block, in whatever field they are named."""
+    named = {**(record.alone or {}), **(record.parameters or {})}
+    return {block: names for block, names in named.items() if names}
 
 
 def _finite(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from streambayes._core.names import meant
 from streambayes._core.outcome import Outcome
 from streambayes._core.table import Table
 from streambayes.forgetting import AbstractForgetting
@@ -24,12 +25,12 @@ from streambayes.learning._intake import (
     refuse_clusters,
     table,
 )
-from streambayes.learning._learner import Score, StepError, StreamLearner
+from streambayes.learning._learner import Score, StepError, StreamLearner, Using
 from streambayes.learning._notes import Notes, noter, rounded
 from streambayes.learning._progress import Progress
 from streambayes.learning._record import RecordWriter, RunFacts, StepRecord, folder_name
 from streambayes.learning._schema import SchemaGuard, SchemaPolicy
-from streambayes.learning._state import LearnerState, StepInfo
+from streambayes.learning._state import LearnerState, PosteriorSummary, StepInfo
 from streambayes.models import AbstractModel
 
 if TYPE_CHECKING:
@@ -53,14 +54,12 @@ class Scores:
     Attributes:
         test_bound: Held-out log-likelihood, the authors' definition (TMLL).
         test_predictive: Held-out log-likelihood, the real predictive density.
-        prequential: Log predictive density of each batch before learning from it.
-        forecast: The same by the policy's mixture of forecasters.
+        prequential: Log predictive density of each batch before learning from it, as ``predict`` predicts it.
     """
 
     test_bound: float | None
     test_predictive: float | None
     prequential: float | None
-    forecast: float | None = None
 
 
 @final
@@ -89,6 +88,10 @@ class Run:
 
         return find_drift(self)
 
+    def predict_next(self, *, level: float = 0.9) -> PosteriorSummary:
+        """What may be expected of the next batch: ``StreamLearner.predict_next`` of the last state."""
+        return self.learner.predict_next(self.state, level=level)
+
     def plot(self, *, dark: bool = False) -> "Figure":
         """How well it predicts, what it keeps of the past and how far blocks move, batch by batch."""
         from streambayes.reports import plot_run
@@ -112,7 +115,6 @@ class Run:
             "test bound",
             "test predictive",
             "prequential",
-            "forecast",
             "note",
         )
         rows = []
@@ -131,7 +133,6 @@ class Run:
                     "test bound": record.test_bound,
                     "test predictive": record.test_predictive,
                     "prequential": record.prequential,
-                    "forecast": record.forecast,
                     "note": "; ".join([*notes, *record.events, *record.remarks]) or None,
                 }
             )
@@ -163,7 +164,6 @@ class Comparison:
             "test bound",
             "test predictive",
             "prequential",
-            "forecast",
             "mean E[rho]",
             "note",
         )
@@ -177,14 +177,13 @@ class Comparison:
                     "test bound": run.scores.test_bound,
                     "test predictive": run.scores.test_predictive,
                     "prequential": run.scores.prequential,
-                    "forecast": run.scores.forecast,
                     "mean E[rho]": sum(known) / len(known) if known else None,
                     "note": _DRAWN
                     if any(record.predictive_method == "importance" for record in run.records)
                     else None,
                 }
             )
-        return _without_empty(Table(columns, tuple(rows)), ("forecast", "note"))
+        return _without_empty(Table(columns, tuple(rows)), ("note",))
 
 
 def run(
@@ -195,7 +194,6 @@ def run(
     group: str | None = None,
     held_out: str | None = None,
     prequential: bool = True,
-    forecast: bool = False,
     seed: int = 0,
     state: LearnerState | None = None,
     drift: bool = True,
@@ -219,13 +217,12 @@ def run(
             rows are held out one by one, which flatters if neighbours in a group resemble each other.
         held_out: A column that is true for the rows to hold out, instead of holding out at random.
         prequential: Whether to score each batch before learning from it.
-        forecast: Whether to forecast each batch row by row, too, as ``StreamLearner.forecast`` does.
         seed: For the split and for the start.
         state: To go on from, instead of starting with the first batch; counting goes on from its
             batches.
         drift: Whether to note in the records how far each block has moved and where its parameters are, which
             ``Run.drift`` and reports need.
-        progress: Whether to show progress; by default if standard error is a terminal.
+        progress: Whether to show progress; by default if standard error is a terminal or a notebook.
         record: Folder to write a record of every step to, as it happens; only the most recent ones
             then stay in memory.
         on_record: Called with every record, such as a ``DriftMonitor``.
@@ -244,7 +241,6 @@ def run(
         group=group,
         held_out=held_out,
         prequential=prequential,
-        forecast=forecast,
         seed=seed,
         states={} if state is None else {"": state},
         drift=drift,
@@ -265,7 +261,6 @@ def compare(
     group: str | None = None,
     held_out: str | None = None,
     prequential: bool = True,
-    forecast: bool = False,
     seed: int = 0,
     drift: bool = True,
     progress: bool | None = None,
@@ -284,10 +279,9 @@ def compare(
             rows are held out one by one, which flatters if neighbours in a group resemble each other.
         held_out: A column that is true for the rows to hold out, instead of holding out at random.
         prequential: Whether to score each batch before learning from it.
-        forecast: Whether to forecast each batch row by row, too, as ``StreamLearner.forecast`` does.
         seed: For the split and for the start.
         drift: Whether to note in the records how far each block has moved and where its parameters are.
-        progress: Whether to show progress; by default if standard error is a terminal.
+        progress: Whether to show progress; by default if standard error is a terminal or a notebook.
         record: Folder to write a record of every step to, as it happens, in a folder for each policy.
         schema: What to do when the stream's columns change; by default that is an error.
         **settings: Passed on to every ``StreamLearner``: ``prior``, ``scale``, ``start``, ...
@@ -313,7 +307,6 @@ def compare(
             group=group,
             held_out=held_out,
             prequential=prequential,
-            forecast=forecast,
             seed=seed,
             states={},
             drift=drift,
@@ -333,7 +326,6 @@ def _drive(
     group: str | None,
     held_out: str | None,
     prequential: bool,
-    forecast: bool,
     seed: int,
     states: Mapping[str, LearnerState],
     drift: bool,
@@ -349,7 +341,7 @@ def _drive(
     stream: Iterable[Any] = batches
     # what can be read again may be read before it is learned
     goes_ahead = isinstance(batches, list | tuple | Pieces) and not (
-        prequential or forecast or test_fraction or held_out is not None or kept
+        prequential or test_fraction or held_out is not None or kept
     )
     if kept is not None:
         kept.check(
@@ -360,7 +352,6 @@ def _drive(
                 "group": group,
                 "held_out": held_out,
                 "prequential": bool(prequential),
-                "forecast": bool(forecast),
                 "drift": bool(drift),
                 "stream": batches.definition if isinstance(batches, Resumable) else None,
             },
@@ -375,7 +366,6 @@ def _drive(
             folders.get(name),
             total=total,
             prequential=prequential,
-            forecast=forecast,
             drift=drift,
             goes_ahead=goes_ahead,
             on_record=on_record,
@@ -666,7 +656,8 @@ class _Split:
         if name not in batch.columns:
             present = ", ".join(repr(other) for other in batch.columns)
             message = (
-                f"the batch lacks column {name!r}, by which rows are held out; it has {present}"
+                f"the batch lacks column {name!r}, by which rows are held out{meant(name, batch.columns)}; it has "
+                f"{present}"
             )
             raise ValueError(message)
         return np.asarray(batch.columns[name])
@@ -705,7 +696,6 @@ class _Driver:
         *,
         total: int | None,
         prequential: bool,
-        forecast: bool,
         drift: bool,
         goes_ahead: bool,
         on_record: Callable[[StepRecord], Any] | None,
@@ -720,7 +710,6 @@ class _Driver:
         # for a first batch with rows, to take scale and start from
         self._waiting = state is None if resumed is None else bool(resumed.facts["waiting"])
         self._prequential = prequential
-        self._forecast = forecast
         self._seed = seed
         self._folder = None if record is None else Path(record).absolute()
         facts = RunFacts(learner.forgetting.name, type(learner.model).__name__, total)
@@ -736,11 +725,9 @@ class _Driver:
             kept.begin(lambda: self._writer.sync() if self._writer is not None else None)
         most = None if record is None else _KEPT
         self._records: collections.deque[StepRecord] = collections.deque(maxlen=most)
-        self._sums = dict.fromkeys(
-            ("test_bound", "test_predictive", "prequential", "forecast"), (0.0, 0)
-        )
+        self._sums = dict.fromkeys(("test_bound", "test_predictive", "prequential"), (0.0, 0))
         if resumed is not None:
-            self._sums |= {name: tuple(sums) for name, sums in resumed.facts["sums"].items()}
+            self._sums = {name: tuple(resumed.facts["sums"][name]) for name in self._sums}
         self._goes_ahead = goes_ahead
         self._ahead: Ahead | None = None
         self._drift = drift
@@ -768,10 +755,6 @@ class _Driver:
         test: dict[str, Any] | None,
     ) -> Iterator[StepRecord]:
         """Learn a batch, now or together with later ones; the records that are complete."""
-        if isinstance(batch, Pieces | Shards) and self._forecast:
-            error = TypeError("forecast: a batch in pieces cannot be forecast; give forecast=False")
-            _say_where(error, index, batch)
-            raise error
         if isinstance(batch, Pieces | Shards) or not self._goes_ahead:
             yield from self.finish()
             yield self._step(index, batch, train, test)
@@ -825,28 +808,23 @@ class _Driver:
             state = self._state
             if state is None or self._waiting:
                 state = learner.init(train, seed=self._seed)
-            before, mixed = None, None
+            before = None
             if self._prequential and state.num_batches > 0:
-                before = _score(learner, state, batch)
-            if self._forecast and state.num_batches > 0:
-                said, state = learner.forecast(state, train, time=batch.time)
-                mixed = said.log_density
+                before = _score(learner, state, batch, "forecast")
             after, info = learner.step(state, train, time=batch.time)
         except (ValueError, TypeError, StepError) as error:
             _say_where(error, index, batch)
             raise
-        held_out = None if test is None else _score(learner, after, test)
+        held_out = None if test is None else _score(learner, after, test, "belief")
         notes = None
         if self._drift and info.outcome != Outcome.EMPTY:
-            notes = noter(learner.model).note(state, after)
+            notes = noter(learner.model).note(state.belief, after.belief, after.scale)
         self._go_on_from(after)
         seconds = clock.perf_counter() - started
         fresh = after.scale.frozen & ~state.scale.frozen
         names = [column.name for column in learner.model.columns]
         new_columns = tuple(itertools.compress(names, fresh)) if self._num_batches else ()
-        record = self._noted(
-            index, batch, info, seconds, notes, before, held_out, mixed, new_columns
-        )
+        record = self._noted(index, batch, info, seconds, notes, before, held_out, new_columns)
         if self._kept is not None:
             self._kept.learned(after, {"waiting": self._waiting, "sums": dict(self._sums)})
         return record
@@ -860,13 +838,13 @@ class _Driver:
         notes: Notes | None,
         before: Score | None = None,
         held_out: Score | None = None,
-        mixed: np.ndarray | None = None,
         new_columns: tuple[str, ...] = (),
     ) -> StepRecord:
         """The record of a batch, kept and added to the scores."""
         has_past = self._num_batches > 0
         self._num_batches += info.outcome != Outcome.EMPTY
         scores = [score for score in (held_out, before) if score is not None]
+        seen = info.seen if self._drift else None
         record = StepRecord(
             index=index,
             label=str(index) if batch.label is None else batch.label,
@@ -891,12 +869,14 @@ class _Driver:
             drifting=_short(info.drifting) if has_past else None,
             recalled=_short(info.recalled) if has_past else None,
             memory=_shares(info.memory),
-            forecast=None if mixed is None or not len(mixed) else float(mixed.mean()),
-            log_restart=_short(info.log_restart) if has_past else None,
+            looks=seen.looks if seen and has_past else None,
+            pattern=seen.pattern if seen else None,
             rho_sd=_short(info.rho_sd) if has_past else None,
             # in new units there is nothing to compare it with
             moved=notes.moved if notes and has_past and not info.events else None,
             parameters=notes.parameters if notes else None,
+            alone=seen.alone if seen else None,
+            compared=seen.compared if seen and has_past else None,
             new_columns=new_columns,
             num_batches=self._num_batches,
             num_late=batch.num_late if isinstance(batch, StreamBatch) else 0,
@@ -905,7 +885,6 @@ class _Driver:
         self._add("test_bound", record.test_bound, record.num_test)
         self._add("test_predictive", record.test_predictive, record.num_test)
         self._add("prequential", record.prequential, 0 if before is None else before.num_rows)
-        self._add("forecast", record.forecast, 0 if mixed is None else len(mixed))
         self._records.append(record)
         if self._writer is not None:
             self._writer.write(record)
@@ -955,8 +934,8 @@ def _has_rows(batch: StreamBatch) -> bool:
     return any(len(column) for column in batch.columns.values())
 
 
-def _score(learner: StreamLearner, state: LearnerState, rows: Any) -> Score | None:
-    score = learner.score(state, rows)
+def _score(learner: StreamLearner, state: LearnerState, rows: Any, using: Using) -> Score | None:
+    score = learner.score(state, rows, using=using)
     return score if score.num_rows else None
 
 

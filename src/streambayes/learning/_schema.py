@@ -11,12 +11,12 @@ from streambayes.learning._intake import StreamBatch, check_absent
 
 __all__ = ["SchemaGuard", "SchemaPolicy"]
 
-ERROR, MISSING, IGNORE = "error", "missing", "ignore"
+ERROR, MISSING, IGNORE, OTHER = "error", "missing", "ignore", "other"
 _ALLOWED = {
     "new_column": (ERROR, IGNORE),
     "lost_column": (ERROR, MISSING, IGNORE),
     "changed_type": (ERROR, MISSING, IGNORE),
-    "unseen_category": (ERROR, MISSING, IGNORE),
+    "unseen_category": (ERROR, MISSING, IGNORE, OTHER),
 }
 
 
@@ -32,7 +32,8 @@ class SchemaPolicy:
         new_column: A column that the first batch did not have: ``"error"`` or ``"ignore"``.
         lost_column: A column of the model that is no longer there.
         changed_type: Cells of a column of numbers that are none, or none that the column can hold.
-        unseen_category: Values of a category column that are none of the model's categories.
+        unseen_category: Values of a category column that are none of the model's categories. ``"other"`` takes them as
+            the category ``"other"``, as missing where the column has no such category.
     """
 
     new_column: str = ERROR
@@ -86,7 +87,7 @@ class SchemaGuard:
         left_out = np.zeros(num_rows, bool)
         for column in self._columns:
             self._find(column, columns, absent, left_out, remarks)
-        if not remarks:
+        if not remarks and self._policy.unseen_category != OTHER:
             return batch
         if left_out.any():
             columns = {name: np.asarray(values)[~left_out] for name, values in columns.items()}
@@ -121,9 +122,11 @@ class SchemaGuard:
                 continue
             cells = np.array(columns[name], dtype=object)
             said = f"{cells[np.argmax(wrong)]!r} in column {name!r} is no {kind}"
-            cells[wrong] = None
+            is_other = action == OTHER and OTHER in column.categories
+            cells[wrong] = OTHER if is_other else None
             columns[name] = cells
-            remarks += self._dealt(action, wrong, said, left_out)
+            if not is_other:  # which is no remark: that category stands for them
+                remarks += self._dealt(action, wrong, said, left_out)
 
     @staticmethod
     def _dealt(action: str, rows: np.ndarray, said: str, left_out: np.ndarray) -> list[str]:

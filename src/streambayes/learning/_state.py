@@ -14,18 +14,33 @@ from streambayes._core.program import Program
 from streambayes._core.pytree import pytree, static
 from streambayes._core.scale import Scale
 from streambayes._core.table import Table
-from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks
+from streambayes.families import AbstractBelief, AbstractFamily, Blocks
 from streambayes.forgetting import AbstractForgetting
+from streambayes.learning._notes import Seen
+from streambayes.learning._watch import Watch
 from streambayes.models import AbstractModel
-from streambayes.models._base import parameter_names
+from streambayes.models._base import Parameters, parameter_names
 
-__all__ = ["LearnerState", "ParameterSummary", "PosteriorSummary", "StepInfo", "by_label"]
+__all__ = [
+    "LearnerState",
+    "ParameterSummary",
+    "PosteriorSummary",
+    "StepInfo",
+    "arrays_by_label",
+    "by_label",
+    "parameters_of",
+    "tails_of",
+]
 
 
 @final
 @dataclasses.dataclass(frozen=True)
 class ParameterSummary:
-    """One parameter of a posterior: its mean, standard deviation and central interval."""
+    """One parameter of a posterior: its mean, standard deviation and central interval.
+
+    Of the median and the geometric standard deviation of a column whose logarithms are modelled, ``mean`` is the
+    exponential of the mean of the logarithm, and ``sd`` that times the logarithm's standard deviation.
+    """
 
     name: str
     mean: float
@@ -76,12 +91,12 @@ class LearnerState:
         prior: The uninformed prior, in internal units.
         memory: What the policy keeps.
         belief: What is believed of the parameters, in internal units; ``posterior`` has the user's.
+        watch: What the search for changes keeps; ``None`` if there is none.
         scale: Internal and user's units.
         num_batches: Batches with rows so far.
         rows_seen: Observations so far.
         pending: Time that has passed in batches without rows since the last one with rows.
         last_time: Time of the last batch; NaN if none had one.
-        log_shares: Log weights of the policy's candidates, by which ``forecast`` mixes them.
         model: The model.
         forgetting: The policy.
     """
@@ -89,18 +104,24 @@ class LearnerState:
     prior: Blocks
     memory: Any
     belief: AbstractBelief
+    watch: Watch | None
     scale: Scale
     num_batches: Any
     rows_seen: Any
     pending: Any
     last_time: Any
-    log_shares: Any
     model: AbstractModel[Any, Any] = static()
     forgetting: AbstractForgetting[Any, Any] = static()
 
     def __getstate__(self) -> dict[str, Any]:
         # a JAX array of float64 would come back as float32 in a program that runs JAX in float32
         return dict(to_host(self).__dict__)
+
+    def check_single(self) -> None:
+        """Raise ``ValueError`` if these are the states of many streams."""
+        if np.ndim(self.rows_seen):
+            message = "these are the states of many streams: take one out, states['its name']"
+            raise ValueError(message)
 
     @property
     @in_float64
@@ -110,6 +131,7 @@ class LearnerState:
         Natural parameters of a column whose mean lies millions of standard deviations from 0 do not
         fit float64; that is refused, and ``summary`` has the numbers all the same.
         """
+        self.check_single()
         members = self.belief.summary().params
         return {
             name: self.model.in_units(name, family, self.scale) for name, family in members.items()
@@ -118,6 +140,7 @@ class LearnerState:
     @property
     def retained(self) -> dict[str, float]:
         """Rows of data each block retains, by readable name (the equivalent sample size)."""
+        self.check_single()
         with float64_scope():
             return by_label(self.model.labels(), self.belief.summary().counts)
 
@@ -132,6 +155,7 @@ class LearnerState:
         if not isinstance(span, int | float | np.number) or not 0 <= span < 1e300:  # NaN too
             message = f"changed_within: span must be a number of at least 0 and finite, got {span}"
             raise ValueError(message)
+        self.check_single()
         with float64_scope():
             return by_label(self.model.labels(), self.forgetting.changed_within(self.memory, span))
 
@@ -140,18 +164,10 @@ class LearnerState:
         if not 0.0 < level < 1.0:
             message = f"summary: level must lie in (0, 1), got {level}"
             raise ValueError(message)
-        with float64_scope():
-            tails = np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
-            found = _summariser(self.model)(self.belief, self.scale, tails)
-        rows: list[ParameterSummary] = []
-        for section, tables in zip(parameter_names(self.model), found, strict=True):
-            names = np.stack([part.names.ravel() for part in section], -1)
-            numbers = np.stack([np.asarray(table) for table in tables], -1)  # (4, size, parts)
-            rows.extend(
-                ParameterSummary(str(names[place]), *(float(x) for x in numbers[:, *place]))
-                for place in np.ndindex(names.shape)
-            )
-        return PosteriorSummary(tuple(rows), level)
+        self.check_single()
+        return PosteriorSummary(
+            parameters_of(self.model, self.belief, self.scale, tails_of(level)), level
+        )
 
 
 @final
@@ -174,8 +190,7 @@ class StepInfo:
         recalled: For ``Auto``, the weight of memories of earlier states, likewise.
         memory: For ``Auto``, the weights of the other memories by how far back they reach: 8, 16, ...,
             131,072 rows, and all of the past; likewise.
-        log_restart: Per block, the log Bayes factor of starting over with this batch against going on from
-            what was believed; ``None`` for policies that do not tell a batch from what they keep.
+        seen: What the watch saw, on which ``drift`` rests; ``None`` without one.
         retained: Rows of data each block retains, by readable name.
         num_sweeps: Sweeps over the batch.
         num_rounds: Rounds of sweeps between which the policy was refined.
@@ -197,7 +212,7 @@ class StepInfo:
     drifting: float | dict[str, float] | None = None
     recalled: float | dict[str, float] | None = None
     memory: tuple[float, ...] | dict[str, tuple[float, ...]] | None = None
-    log_restart: dict[str, float] | None = None
+    seen: Seen | None = None
     rho_sd: float | dict[str, float] | None = None
 
 
@@ -210,6 +225,41 @@ def by_label(labels: Mapping[str, np.ndarray], per_block: Mapping[str, Any]) -> 
     return found
 
 
+def arrays_by_label(
+    labels: Mapping[str, np.ndarray], per_block: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Arrays per block, whose axes lead those of the blocks, by readable name."""
+    found: dict[str, np.ndarray] = {}
+    for name, readable in labels.items():
+        values = np.asarray(per_block[name])
+        leading = values.shape[: values.ndim - readable.ndim]
+        each = np.moveaxis(values.reshape(*leading, -1), -1, 0)
+        found.update(zip(readable.ravel().tolist(), each, strict=True))
+    return found
+
+
+def tails_of(level: float) -> np.ndarray:
+    """The probabilities below the ends of a central interval."""
+    return np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level])
+
+
+def parameters_of(
+    model: AbstractModel[Any, Any], belief: AbstractBelief, scale: Scale, tails: np.ndarray
+) -> tuple[ParameterSummary, ...]:
+    """Every parameter under a belief, in the user's units."""
+    with float64_scope():
+        found = _summariser(model)(belief, scale, tails)
+    rows: list[ParameterSummary] = []
+    for section, tables in zip(parameter_names(model), found, strict=True):
+        names = np.stack([part.names.ravel() for part in section], -1)
+        numbers = np.stack([np.asarray(table) for table in tables], -1)  # (4, size, parts)
+        rows.extend(
+            ParameterSummary(str(names[place]), *(float(x) for x in numbers[:, *place]))
+            for place in np.ndindex(names.shape)
+        )
+    return tuple(rows)
+
+
 def is_traced(state: LearnerState) -> bool:
     """Whether a JAX transformation holds placeholders for the state."""
     return not is_concrete(state.rows_seen)
@@ -219,15 +269,14 @@ def is_traced(state: LearnerState) -> bool:
 def _summariser(model: AbstractModel[Any, Any]) -> Any:
     """Compiled: per array of parameters a table of mean, standard deviation and interval."""
 
-    def table(marginal: AbstractMarginal, tails: Any) -> Any:
-        mean = marginal.mean()
-        ends = marginal.quantile(tails.reshape(-1, *(1 for _ in mean.shape))).reshape(2, -1)
-        return jnp.stack([mean.ravel(), marginal.deviation().ravel(), *ends])
+    def table(part: Parameters, tails: Any) -> Any:
+        mean, deviation = part.moments()
+        ends = part.quantile(tails.reshape(-1, *(1 for _ in mean.shape))).reshape(2, -1)
+        return jnp.stack([mean.ravel(), deviation.ravel(), *ends])
 
     def summarise(belief: AbstractBelief, scale: Scale, tails: Any) -> list[Any]:
         return [
-            [table(part.marginal, tails) for part in section]
-            for section in model.marginals(belief, scale)
+            [table(part, tails) for part in section] for section in model.marginals(belief, scale)
         ]
 
     return Program(summarise)
