@@ -1,5 +1,6 @@
 """Saved states: what goes in comes out, and nothing else does."""
 
+import dataclasses
 import itertools
 import json
 import pickle
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 import streambayes as sb
+from streambayes._core.precision import to_host
 from streambayes.checkpoint import _file
+from streambayes.checkpoint._tree import describe, restore
 from tests.tables import MODELS, POLICIES, QUICK, SLOW
 
 
@@ -77,7 +80,7 @@ def test_nothing_is_pickled_and_the_description_is_readable(saved):
         assert archive.namelist() == ["manifest.json", "arrays.safetensors"]
         manifest = json.loads(archive.read("manifest.json"))
     assert manifest["format"] == "streambayes-state"
-    assert manifest["version"] == 4
+    assert manifest["version"] == 5
     assert manifest["library"] == sb.__version__
     assert manifest["state"]["fields"]["model"]["class"] == "models.Gaussian"
 
@@ -126,7 +129,7 @@ def rewritten(path, change):
         (lambda m: m.update(format="other"), "is not a saved streambayes state"),
         (
             lambda m: m.update(version=99, library="9.9"),
-            "has format version 99, this library reads versions 2 to 4; it was written by streambayes 9.9",
+            "has format version 99, this library reads versions 2 to 5; it was written by streambayes 9.9",
         ),
         (
             lambda m: m["state"].update({"class": "os:system"}),
@@ -154,15 +157,18 @@ def test_a_tampered_description_is_refused(saved, change, sentence):
         sb.load(path)
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [2, 3, 4])
 def test_files_of_the_formats_before_are_read(saved, version):
-    """Version 2 had nothing beside the state, version 3 no streams."""
+    """Version 2 had nothing beside the state, version 3 no streams, none of them a watch, which begins now; all had shares."""
     state, path = saved
     with zipfile.ZipFile(path) as archive:
         manifest, arrays = (archive.read(name) for name in ("manifest.json", "arrays.safetensors"))
     manifest = json.loads(manifest)
-    del manifest["streams"]
-    held = {key: manifest[key] for key in ("state", "facts")}
+    del manifest["state"]["fields"]["watch"]
+    manifest["state"]["fields"]["log_shares"] = {"tuple": [-1.1, -1.1, -1.1]}
+    held = {key: manifest[key] for key in ("state", "facts", "streams")}
+    if version < 4:
+        del manifest["streams"], held["streams"]
     if version == 2:
         del manifest["facts"]
         held = manifest["state"]
@@ -170,7 +176,38 @@ def test_files_of_the_formats_before_are_read(saved, version):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
         archive.writestr("arrays.safetensors", arrays)
-    assert identical(sb.load(path), state)
+    loaded = sb.load(path)
+    assert identical(dataclasses.replace(loaded, watch=state.watch), state)
+    batch = batches("gaussian", 1)[1][0]
+    learner = sb.StreamLearner(state.model, state.forgetting)
+    assert identical(loaded.watch, learner.init(batch).watch)
+
+
+def test_many_states_of_the_format_before_are_read(tmp_path):
+    rng = np.random.default_rng(0)
+    fleet = sb.many(sb.StreamLearner(sb.models.Gaussian("x"), sb.SVB()))
+    states = fleet.init({name: {"x": rng.normal(size=12)} for name in ("a", "b")})
+    sb.save(states, tmp_path / "fleet.sbz")
+    rewritten(
+        tmp_path / "fleet.sbz",
+        lambda m: (m["state"]["fields"].pop("watch"), m.update(version=4)),
+    )
+    loaded = sb.load(tmp_path / "fleet.sbz")
+    assert list(loaded) == ["a", "b"]
+    assert identical(loaded.stacked, states.stacked)
+
+
+def test_trust_of_earlier_states_begins_anew():
+    """It was that of one forecaster among others, whose shares were beside it."""
+    model, stream = batches("gaussian", 1)
+    state = to_host(sb.StreamLearner(model).init(stream[0]))
+    arrays = {}
+    held = describe(state, arrays)
+    held["fields"]["log_shares"] = {"tuple": [-1.1, -1.1, -1.1]}
+    found = restore(held, arrays)
+    for block, trust in state.memory.log_trust.items():
+        np.testing.assert_array_equal(found.memory.log_trust[block], trust + np.log(0.1))
+    assert identical(found.belief, state.belief)
 
 
 @pytest.mark.parametrize("content", [b"not a zip", b"PK\x03\x04", json.dumps({"a": 1}).encode()])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import streambayes as sb
+from streambayes.checkpoint._file import packed
 
 
 class Stopped(Exception):
@@ -43,7 +44,7 @@ def without_times(records):
 @pytest.mark.parametrize(
     ("policy", "options"),
     [
-        (sb.Auto(), {"test_fraction": 0.2, "forecast": True}),
+        (sb.Auto(), {"test_fraction": 0.2}),
         (sb.MHPP(), {"test_fraction": 0.2}),
         (sb.SVB(), {"prequential": False}),
         (sb.PVB(100, 0.1), {}),
@@ -242,3 +243,23 @@ def test_records_that_are_missing_are_reported(tmp_path):
     path.write_text("".join(line for line in lines if not line.startswith('{"index": 5')))
     with pytest.warns(UserWarning, match="the records of batches 5 to 5 are missing"):
         sb.run(learner, stream(), resume=True, **options)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"num_batches": "2"},
+        {"num_batches": -1},
+        {"num_batches": 2, "columns": ["x", 1]},
+        {"num_batches": 2, "settings": {"seed": 0}},
+        {"num_batches": 2, "sums": {"prequential": [0.0]}},
+        {"num_batches": 2, "sums": {"another": [0.0, 1]}},
+    ],
+)
+def test_a_checkpoint_that_does_not_say_how_far_it_is_is_passed_over(tmp_path, facts):
+    state = sb.StreamLearner(sb.models.BetaBinomial("x"), sb.SVB()).init({"x": [0, 1]})
+    held = sb.Checkpoints(tmp_path)
+    held.save(sb.Checkpoint(state, 1))
+    (tmp_path / "checkpoint-000000000002.sbz").write_bytes(packed(state, facts))
+    with pytest.warns(UserWarning, match="2.sbz is damaged: it does not say how far the run had"):
+        assert held.latest().num_batches == 1

@@ -165,7 +165,10 @@ def test_batches_of_a_column_have_the_times_of_another(spark):
     assert [(one.label, one.time) for one in found] == [(one.label, one.time) for one in here]
     assert [one.time for one in cluster.batches(data, by="day")] == [None, None]
     assert repr(found) == "[<batch 'a' on Spark>, <batch 'b' on Spark>]"
-    with pytest.raises(ValueError, match="no column 'then'; the frame has 'day', 'when', 'x'"):
+    with pytest.raises(
+        ValueError,
+        match=r"no column 'then' \(did you mean 'when'\?\); the frame has 'day', 'when', 'x'",
+    ):
         cluster.batches(data, by="day", time="then")
     with pytest.raises(ValueError, match="'day' must hold numbers, dates or timestamps, not str"):
         cluster.batches(data, by="x", time="day")

@@ -34,15 +34,13 @@ def test_lanes_are_what_the_learner_does():
         )
         state = learner.init(batches[0])
         for t, (batch, test) in enumerate(zip(batches, tested, strict=True)):
-            forecast, state = learner.forecast(state, batch)
+            forecast = learner.log_predictive(state, batch).sum()
             state, info = learner.step(state, batch)
-            score = 1000 * learner.score(state, test).predictive
+            score = 1000 * learner.score(state, test, using="belief").predictive
             assert found.bound[0, place, t] == pytest.approx(info.bound, rel=1e-9)
             assert found.retained[0, place, t] == pytest.approx(info.retained["x"], rel=1e-9)
             assert found.test[0, place, t] == pytest.approx(score, rel=1e-9)
-            assert found.forecast[0, place, t] == pytest.approx(forecast.log_density.sum())
-            alone = forecast.alone["posterior"].sum()
-            assert found.posterior[0, place, t] == pytest.approx(alone)
+            assert found.forecast[0, place, t] == pytest.approx(forecast)
 
 
 def test_horizons_forget_by_rows():

@@ -1,13 +1,14 @@
 """States of one stream or of many as one file: a zip of a JSON description and safetensors arrays, nothing pickled."""
 
 import contextlib
+import dataclasses
 import hashlib
 import io
 import json
 import os
 import secrets
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,30 @@ import jax
 import numpy as np
 
 from streambayes._core.precision import float64_scope, to_host
-from streambayes.checkpoint._tree import describe, restore
+from streambayes.checkpoint._tree import UnknownError, describe, restore
+from streambayes.families import Blocks
+from streambayes.forgetting import AbstractForgetting
 from streambayes.learning import LearnerState, ManyStates
+from streambayes.learning._watch import Watch
+from streambayes.models import AbstractModel
 
 __all__ = ["load", "packed", "replace_file", "save", "unpacked"]
 
 _FORMAT = "streambayes-state"
-_VERSION = 4
-_HELD = {2: (), 3: ("state", "facts"), 4: ("state", "facts", "streams")}
+_VERSION = 5
+_HELD = {
+    2: (),
+    3: ("state", "facts"),
+    4: ("state", "facts", "streams"),
+    5: ("state", "facts", "streams"),
+}
 """What the checksum covers besides the arrays, by format version; of version 2 it was the state itself."""
+_FIRST_WATCH = 5
+"""The first version whose states watch for changes."""
 _MANIFEST, _ARRAYS = "manifest.json", "arrays.safetensors"
 # what a zip with damaged headers may raise
 _UNREADABLE = (KeyError, ValueError, EOFError, OSError, NotImplementedError, RecursionError)
+_LONGEST = 400  # characters of what is told of a damaged file
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal states are equal files
 
 
@@ -95,10 +108,11 @@ def unpacked(content: bytes, name: str) -> tuple[LearnerState | ManyStates, dict
         message = f"{name} is not a saved streambayes state"
         raise ValueError(message)
     version = manifest.get("version")
-    if version not in _HELD:
+    if not isinstance(version, int) or version not in _HELD:
         message = (
-            f"{name} has format version {version}, this library reads versions "
-            f"{min(_HELD)} to {max(_HELD)}; it was written by streambayes {manifest.get('library')}"
+            f"{name} has format version {version!r:.40}, this library reads versions "
+            f"{min(_HELD)} to {max(_HELD)}; it was written by streambayes "
+            f"{_line(manifest.get('library'))}"
         )
         raise ValueError(message)
     held = {key: manifest.get(key) for key in _HELD[version]} or manifest.get("state")
@@ -106,36 +120,110 @@ def unpacked(content: bytes, name: str) -> tuple[LearnerState | ManyStates, dict
         message = f"{name} is damaged: its content does not match its checksum"
         raise ValueError(message)
     try:
-        state, streams = restore(manifest["state"], unpack(numbers)), manifest.get("streams")
+        description, streams = manifest["state"], manifest.get("streams")
+        if version < _FIRST_WATCH:
+            description["fields"].setdefault("watch", None)
+        state = restore(description, unpack(numbers))
         found = _as_state(state) if streams is None else _as_many(state, streams)
-        return found, manifest.get("facts") or {}
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        message = f"{name} is damaged: {error}"
+        if version < _FIRST_WATCH and isinstance(found, LearnerState):
+            found = _watched(found)
+        return found, _as_facts(manifest.get("facts"))
+    except UnknownError as error:
+        message = f"{name}: {_line(error)}"
+        raise ValueError(message) from None
+    except Exception as error:  # noqa: BLE001 - constructors may raise anything of fields that are not theirs
+        said = _line(error) or type(error).__name__
+        message = f"{name} is damaged: {said}; take a copy of it, or one that was saved before"
         raise ValueError(message) from None
 
 
+def _line(said: Any) -> str:
+    return " ".join(str(said).split())[:_LONGEST]
+
+
 def _as_state(value: Any) -> LearnerState:
+    """A state that is one by shape and type of all of its arrays."""
     if not isinstance(value, LearnerState):
         message = f"it holds a {type(value).__name__}, not a state"
         raise TypeError(message)
+    model, policy = value.model, value.forgetting
+    if not (isinstance(model, AbstractModel) and isinstance(policy, AbstractForgetting)):
+        kinds = f"a {type(model).__name__} and a {type(policy).__name__}"
+        message = f"a state needs a model and a policy, it has {kinds}"
+        raise TypeError(message)
     with float64_scope():
-        expected = jax.eval_shape(value.forgetting.init, value.prior)
-    same = str(jax.tree.structure(expected)) == str(jax.tree.structure(value.memory))
-    if not same or value.num_batches < 0 or value.scale.shift.shape != (len(value.model.columns),):
+        expected = jax.eval_shape(lambda: _fresh(value))
+    wanted, structure = jax.tree_util.tree_flatten_with_path(expected)
+    if jax.tree.structure(value) != structure:  # type: ignore[operator]  # its stub lacks it
         message = "the parts of the state do not fit together"
+        raise ValueError(message)
+    for (path, leaf), held in zip(wanted, jax.tree.leaves(value), strict=True):
+        if not hasattr(held, "dtype") or (held.shape, held.dtype) != (leaf.shape, leaf.dtype):
+            kind = getattr(held, "dtype", type(held).__name__)
+            message = (
+                f"{jax.tree_util.keystr(path).removeprefix('.')} is {kind} of shape {np.shape(held)}, not "
+                f"{leaf.dtype} of shape {leaf.shape}"
+            )
+            raise ValueError(message)
+    sizes = (value.num_batches, value.rows_seen, value.pending)
+    if not all(np.isfinite(size) and size >= 0 for size in sizes):
+        message = "a state cannot have seen a negative number of batches, rows or time"
+        raise ValueError(message)
+    if not (np.isfinite(value.scale.shift).all() and (np.abs(value.scale.factor) > 0).all()):
+        message = "the units of its columns are no numbers"
         raise ValueError(message)
     return value
 
 
-def _as_many(value: Any, streams: list[Any]) -> ManyStates:
-    names = dict(zip(streams, range(len(streams)), strict=True))
+def _fresh(state: LearnerState) -> LearnerState:
+    """What a state of this model and policy is made of."""
+    policy, prior = state.forgetting, Blocks.of_prior(state.model.prior())
+    memory = policy.init(prior)
+    return dataclasses.replace(
+        state,
+        prior=prior,
+        memory=memory,
+        belief=policy.belief(memory),
+        watch=None if state.watch is None else Watch.begin(prior),
+        scale=state.model.scale_from_data(free=True),
+        num_batches=np.int64(0),
+        rows_seen=np.float64(0.0),
+        pending=np.float64(0.0),
+        last_time=np.float64(0.0),
+    )
+
+
+def _as_many(value: Any, streams: Any) -> ManyStates:
     sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(value)}
-    if not names or sizes != {(len(streams),)} or len(names) < len(streams):
+    if not isinstance(streams, list) or not streams or sizes != {(len(streams),)}:
         message = "streams and states do not fit together"
+        raise ValueError(message)
+    names: dict[Hashable, int] = {
+        name: place for place, name in enumerate(streams) if isinstance(name, str | int | float)
+    }
+    if len(names) < len(streams):
+        message = "streams must be called by texts or numbers, all different"
         raise ValueError(message)
     states = ManyStates(names, value)
     _as_state(states[streams[0]])
+    for counts in (value.num_batches, value.rows_seen, value.pending):
+        if not (np.isfinite(counts) & (counts >= 0)).all():
+            message = "a state cannot have seen a negative number of batches, rows or time"
+            raise ValueError(message)
     return states
+
+
+def _watched(found: LearnerState) -> LearnerState:
+    """A state from before there was a watch, which begins now."""
+    with float64_scope():
+        return dataclasses.replace(found, watch=to_host(Watch.begin(found.prior)))
+
+
+def _as_facts(facts: Any) -> dict[str, Any]:
+    if not isinstance(facts, dict | None):
+        message = f"facts must be an object, not a {type(facts).__name__}"
+        raise TypeError(message)
+    return facts or {}
 
 
 def _names(states: ManyStates) -> list[Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from streambayes.checkpoint._file import packed, replace_file, unpacked
-from streambayes.learning import LearnerState, ManyStates
+from streambayes.learning import LearnerState, ManyStates, Scores
 
 __all__ = ["Checkpoint", "Checkpoints", "names_in"]
 
@@ -88,9 +88,10 @@ class Checkpoints:
         wrong = []
         for name in reversed(self._names()):
             try:
-                state, facts = unpacked(self._place.read(name), f"{self._place}/{name}")
-                return Checkpoint(state, int(facts.pop("num_batches")), facts)
-            except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+                place = f"{self._place}/{name}"
+                state, facts = unpacked(self._place.read(name), place)
+                return _as_checkpoint(state, facts, place)
+            except (ValueError, FileNotFoundError) as error:
                 wrong.append(str(error))
                 warnings.warn(f"{error}; the checkpoint before it is used", stacklevel=2)
         if wrong:
@@ -100,6 +101,31 @@ class Checkpoints:
 
     def _names(self) -> list[str]:
         return sorted(name for name in self._place.names() if _NAME.fullmatch(name))
+
+
+def _as_checkpoint(state: Any, facts: dict[str, Any], name: str) -> Checkpoint:
+    """What was saved, if it is what a run needs to go on."""
+    num_batches, sums = facts.pop("num_batches", None), facts.get("sums", {})
+    columns = facts.get("columns")
+    is_whole = (
+        isinstance(num_batches, int)
+        and num_batches >= 0
+        and isinstance(facts.get("settings", {}), dict)
+        and isinstance(facts.get("waiting", False), bool)
+        and (columns is None or _is_list_of(columns, str))
+        and isinstance(sums, dict)
+        and sums.keys() <= {field.name for field in dataclasses.fields(Scores)}
+        and all(_is_list_of(pair, int | float) and len(pair) == 2 for pair in sums.values())
+        and ("settings" not in facts or facts.keys() >= {"offset", "waiting", "sums", "columns"})
+    )
+    if not is_whole:
+        message = f"{name} is damaged: it does not say how far the run had come"
+        raise ValueError(message)
+    return Checkpoint(state, num_batches, facts)
+
+
+def _is_list_of(value: Any, kind: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, kind) for entry in value)
 
 
 def names_in(folder: str | os.PathLike[str]) -> set[str]:

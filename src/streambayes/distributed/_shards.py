@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final
 import jax
 import numpy as np
 
+from streambayes._core.names import meant
 from streambayes._core.scale import Scale
 from streambayes.distributed._work import (
     LostError,
@@ -191,7 +192,9 @@ class ClusterShards(Shards):
         )
         return _ClusterPasses(held, order, lambda order: self._asked(order, add=True))
 
-    def score(self, learner: StreamLearner, state: LearnerState) -> tuple[float, float, str]:
+    def score(
+        self, learner: StreamLearner, state: LearnerState, belief: AbstractBelief
+    ) -> tuple[float, float, str]:
         held = self._hold(learner)
         lacks = tuple(
             column.name
@@ -203,7 +206,7 @@ class ClusterShards(Shards):
             operation="scored",
             kind=kind,
             units=_units(state.scale),
-            beliefs=(held.worker.leaves(state.belief),),
+            beliefs=(held.worker.leaves(belief),),
         )
         bound, predictive = np.sum(self._asked(order, add=True), axis=0).tolist()
         method = learner.model.predictive_method(blank_batch(kind._replace(missing=lacks)))
@@ -378,7 +381,7 @@ def check_columns(columns: Collection[str], *names: str | None) -> None:
     for name in names:
         if name is not None and name not in columns:
             present = ", ".join(repr(column) for column in columns) or "none"
-            message = f"batches: there is no column {name!r}; the frame has {present}"
+            message = f"batches: there is no column {name!r}{meant(name, columns)}; the frame has {present}"
             raise ValueError(message)
 
 
@@ -387,7 +390,7 @@ def check_complete(names: Collection[str], columns: Collection[str]) -> None:
     lost = [name for name in names if name not in columns]
     if lost:
         present = ", ".join(repr(name) for name in columns) or "none"
-        message = f"the batch lacks column {lost[0]!r}; it has {present}"
+        message = f"the batch lacks column {lost[0]!r}{meant(lost[0], columns)}; it has {present}"
         raise ValueError(message)
 
 

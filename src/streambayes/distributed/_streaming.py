@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from streambayes._core.names import meant
 from streambayes.checkpoint import Checkpoints
 from streambayes.checkpoint._store import names_in
 from streambayes.distributed._shards import ClusterShards
@@ -169,7 +170,7 @@ def _check_arguments(
     lost = [name for name in (*needed, *([time] if time else [])) if name not in frame.columns]
     if lost:
         present = ", ".join(repr(name) for name in frame.columns)
-        message = f"spark_stream: the stream lacks column {lost[0]!r}; it has {present}"
+        message = f"spark_stream: the stream lacks column {lost[0]!r}{meant(lost[0], frame.columns)}; it has {present}"
         raise ValueError(message)
     if time is not None:
         greatest(frame, time, "spark_stream")

@@ -10,11 +10,12 @@ import functools
 import gc
 import os
 import pickle
-import shutil
+import re
 import sys
 import tempfile
 import threading
 import time
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +26,7 @@ import jax
 import numpy as np
 
 from streambayes._core.batch import Batch
+from streambayes._core.folder import NotPrivateError, check_private, make_private, remove_own
 from streambayes._core.precision import float64_scope
 from streambayes.families import AbstractBelief, Blocks
 from streambayes.forgetting import AbstractForgetting
@@ -62,6 +64,9 @@ _BYTES = 2**22  # of a block
 _MOST_ROWS = 2**16
 _FEW = 2**12  # rows of a small block
 _DAY = 86_400.0
+_TOKEN = re.compile(r"[0-9a-f]{32}")
+_KEPT_FILE = re.compile(r"\d+-\d+-\d+-\d+\.(npz|\d+-\d+)")
+"""Folders of batches, and what is kept in them."""
 _TOP_PAD, _MMAP_THRESHOLD = -2, -3  # parameters of glibc's mallopt
 _KEPT_BYTES = 2**22
 _FAILED = (ValueError, TypeError)  # what bad rows raise
@@ -410,7 +415,7 @@ class Worker:
         """Remove what this machine has kept of the batch."""
         for _ in blocks:
             pass
-        shutil.rmtree(_folder() / asked.token, ignore_errors=True)
+        remove_own(_folder() / asked.token, _KEPT_FILE)
 
 
 def _block_size(num_columns: int) -> int:
@@ -506,6 +511,7 @@ class _Kept:
         """Those after so many beliefs; ``None`` if they are lost."""
         wanted, tree = jax.tree.flatten(shapes)
         try:
+            check_private(self._folder)
             with np.load(self._path(stage), allow_pickle=False) as held:
                 leaves = [held[f"arr_{place}"] for place in range(len(wanted))]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
@@ -518,7 +524,8 @@ class _Kept:
         """Keep these, and those before them for a task that is done again."""
         path = self._path(stage)
         with contextlib.suppress(OSError):
-            _make_folder(self._folder)
+            if not _make_folder(self._folder):
+                return
             partial = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
             with partial.open("wb") as file:
                 np.savez(file, *(np.asarray(leaf) for leaf in jax.tree.leaves(local)))
@@ -534,16 +541,28 @@ def _user() -> str:
     return str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
 
 
-def _make_folder(folder: Path) -> None:
-    """A folder for a batch, of this user alone; those that were left behind long ago go."""
-    if folder.is_dir():
-        return
-    home = folder.parent
-    home.mkdir(mode=0o700, exist_ok=True)
-    if hasattr(os, "getuid") and home.stat().st_uid != os.getuid():
-        message = f"{home} belongs to someone else"
-        raise PermissionError(message)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    for other in home.iterdir():
-        if time.time() - other.stat().st_mtime > _DAY:
-            shutil.rmtree(other, ignore_errors=True)
+def _make_folder(folder: Path) -> bool:
+    """Whether there is a folder for a batch, of this user alone; those that were left behind long ago go."""
+    try:
+        if folder.is_dir():
+            check_private(folder)
+            return True
+        make_private(folder.parent)
+        make_private(folder)
+    except NotPrivateError as error:
+        _warn_once(
+            f"hidden variables are not kept between passes, so that batches take longer: {error}; remove it, or "
+            "set TMPDIR to a folder of your own"
+        )
+        return False
+    with os.scandir(folder.parent) as entries:
+        for other in entries:
+            is_batch = _TOKEN.fullmatch(other.name) and other.is_dir(follow_symlinks=False)
+            if is_batch and time.time() - other.stat(follow_symlinks=False).st_mtime > _DAY:
+                remove_own(Path(other.path), _KEPT_FILE)
+    return True
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    warnings.warn(message, stacklevel=2)

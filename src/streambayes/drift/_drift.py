@@ -2,80 +2,160 @@
 
 import collections
 import dataclasses
-import math
-from collections.abc import Iterator
+import functools
+import itertools
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, final
 
 from streambayes._core.table import Table
-from streambayes.drift._event import DriftEvent
-from streambayes.drift._monitor import DriftMonitor
+from streambayes.drift._event import DriftEvent, as_line, as_number
+from streambayes.drift._monitor import DriftMonitor, Unusual
+from streambayes.drift._pattern import Pattern
 from streambayes.learning._record import records_of
 from streambayes.learning._run import RecordSource
 
-__all__ = ["Drift", "find_drift"]
+__all__ = ["BatchDrift", "Drift", "find_drift"]
 
-_TOLD = 20
-_NAMED = 8
+_TOLD = 5
+_NAMED = 3
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class BatchDrift:
+    """All that changed in one batch.
+
+    Attributes:
+        events: The changes that began with it, the most important first.
+    """
+
+    events: tuple[DriftEvent, ...]
+
+    @property
+    def first(self) -> int:
+        """The batch's number."""
+        return self.events[0].first
+
+    @property
+    def label(self) -> str:
+        """What the batch is called."""
+        return self.events[0].label
+
+    @property
+    def importance(self) -> float:
+        """Size times evidence of the most important change."""
+        return self.events[0].importance
+
+    @property
+    def sentence(self) -> str:
+        """What happened, for people who do not know the model."""
+        if len(self.events) == 1:
+            return self.events[0].sentence
+        leading = self.events[0]
+        told = []
+        for event in self.events[:_NAMED]:
+            until = "" if event.last == leading.last else f" (until {as_line(event.last_label)})"
+            alone = " (in this batch alone)" if event.kind == "outlier" != leading.kind else ""
+            told.append(event.what + until + alone)
+        more = len(self.events) - _NAMED
+        rest = [f"and {more} more"] if more > 0 else []
+        return f"{leading.opening}{'; '.join(told + rest)}."
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 @final
 @dataclasses.dataclass(frozen=True, repr=False)
 class Drift:
-    """What has changed in a run; prints as sentences, of many events the clearest.
+    """What has changed in a run; prints as sentences, of many batches the five most important.
+
+    Iterating yields the changes that are told: those that are large enough, each once.
 
     Attributes:
-        events: The changes, in the order of their first batches.
+        events: All changes that there is evidence for, in the order of their first batches; also those that are too
+            small to be told, and seasons.
+        patterns: How each block goes on where nothing changes.
         num_batches: Batches that were looked at.
     """
 
     events: tuple[DriftEvent, ...]
+    patterns: tuple[Pattern, ...]
     num_batches: int
+    _ranked: tuple[Unusual, ...] = ()
+
+    @classmethod
+    def of(cls, monitor: DriftMonitor) -> "Drift":
+        """What a monitor has found so far."""
+        ranked = monitor.unusual(50)
+        return cls(monitor.events, monitor.patterns, monitor.num_batches, ranked)
 
     def __iter__(self) -> Iterator[DriftEvent]:
-        return iter(self.events)
+        return (event for event in self.events if self._tells(event))
 
     def __len__(self) -> int:
-        return len(self.events)
+        return sum(map(self._tells, self.events))
+
+    def _tells(self, event: DriftEvent) -> bool:
+        """Whether an event is told; slow changes of a block with a trend are told as that."""
+        is_trend = event.kind == "gradual" and event.block in self._trending
+        return event.is_told and not is_trend
+
+    @functools.cached_property
+    def _trending(self) -> frozenset[str]:
+        return frozenset(pattern.block for pattern in self.patterns if pattern.kind == "trend")
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        if not self.events:
-            batches = "1 batch" if self.num_batches == 1 else f"{self.num_batches} batches"
-            return f"Nothing has changed in {batches}."
-        if len(self.events) <= _TOLD:
-            return "\n".join(event.sentence for event in self.events)
-        counts = self.count("block")
-        often = ", ".join(f"{block} {count}" for block, count in counts.most_common(_NAMED))
-        more = ", ..." if len(counts) > _NAMED else ""
-        first = f"{len(self.events)} changes in {self.num_batches} batches: {often}{more}."
-        return "\n".join(
-            [
-                first,
-                f"The {_TOLD} clearest; table() has all:",
-                *(event.sentence for event in self.clearest(_TOLD)),
-            ]
-        )
+        entries = self.by_batch()
+        trends = [
+            f"Over all batches: {as_line(pattern.parameter)} {pattern.words}."
+            for pattern in self.patterns
+            if pattern.kind == "trend"
+        ]
+        if not entries:
+            return "\n".join(trends) or self._nothing()
+        if len(entries) <= _TOLD:
+            return "\n".join([*trends, *(entry.sentence for entry in entries)])
+        first = f"Changes began in {len(entries)} of {self.num_batches} batches. "
+        first += f"The {_TOLD} most important; table() has all:"
+        return "\n".join([*trends, first, *(entry.sentence for entry in self.by_batch(_TOLD))])
+
+    def by_batch(self, most: int | None = None) -> tuple[BatchDrift, ...]:
+        """What is told, one entry for each batch in which something began to change, in their order.
+
+        Args:
+            most: Leaves so many, the most important ones.
+        """
+        grouped = itertools.groupby(self, key=lambda event: event.first)
+        entries = [
+            BatchDrift(tuple(sorted(events, key=lambda event: -event.importance)))
+            for _, events in grouped
+        ]
+        if most is not None:
+            entries = sorted(entries, key=lambda entry: -entry.importance)[:most]
+            entries.sort(key=lambda entry: entry.first)
+        return tuple(entries)
+
+    def unusual(self, number: int = 10) -> tuple[Unusual, ...]:
+        """Batches and blocks that stand out most, whether or not they are changes, the clearest first.
+
+        Args:
+            number: How many, 50 at most.
+        """
+        return self._ranked[:number]
 
     def count(self, what: Literal["block", "kind"]) -> collections.Counter[str]:
-        """How many events each block has, or how many there are of each kind."""
-        return collections.Counter(getattr(event, what) for event in self.events)
-
-    def clearest(self, number: int) -> tuple[DriftEvent, ...]:
-        """So many events, those with the largest evidence, in the order of their first batches."""
-        ranked = sorted(range(len(self.events)), key=lambda place: -self._evidence(place))
-        return tuple(self.events[place] for place in sorted(ranked[:number]))
-
-    def _evidence(self, place: int) -> float:
-        event = self.events[place]
-        if event.kind == "new":
-            return math.inf
-        distance = max((abs(change.distance) for change in event.changes), default=0.0)
-        return 0.5 * distance * distance if event.log_restart is None else event.log_restart
+        """How many changes are told of each block, or of each kind."""
+        return collections.Counter(getattr(event, what) for event in self)
 
     def table(self) -> Table:
-        """The events, one per row, with the parameter that has moved most clearly."""
+        """All changes, one per row, with the parameter that has moved most clearly.
+
+        ``size`` is the difference as a multiple of the smallest one that is told, ``log BF`` the evidence.
+        """
         columns = (
             "batch",
             "until",
@@ -85,54 +165,76 @@ class Drift:
             "before",
             "after",
             "difference (90%)",
-            "E[rho]",
-            "share",
+            "size",
             "log BF",
+            "E[rho]",
+            "told",
         )
         rows = []
         for event in self.events:
             change = event.changes[0] if event.changes else None
-            rho = None if event.rho is None else f"{event.rho:.2f}"
-            if rho is not None and event.rho_sd is not None:
-                rho += f" ± {event.rho_sd:.2f}"
             rows.append(
                 {
                     "batch": event.label,
                     "until": None if event.last == event.first else event.last_label,
                     "block": event.block,
                     "kind": event.kind,
-                    "parameter": None if change is None else change.parameter,
-                    "before": None if change is None else change.before,
-                    "after": None if change is None else change.after,
-                    "difference (90%)": None
-                    if change is None
-                    else f"{change.lower:+.4g} .. {change.upper:+.4g}",
-                    "E[rho]": rho,
-                    "share": None if event.share is None else f"{event.share:.0%}",
-                    "log BF": event.log_restart,
+                    "parameter": change and change.parameter,
+                    "before": change and change.before,
+                    "after": change and change.after,
+                    "difference (90%)": change and f"{change.lower:+.4g} .. {change.upper:+.4g}",
+                    "size": change and change.size,
+                    "log BF": event.evidence,
+                    "E[rho]": None if event.rho is None else f"{event.rho:.2f}",
+                    "told": "yes" if self._tells(event) else "no",
                 }
             )
         return Table(columns, tuple(rows))
 
+    def _nothing(self) -> str:
+        """That nothing is told, and what comes closest."""
+        batches = "1 batch" if self.num_batches == 1 else f"{self.num_batches} batches"
+        text = f"Nothing beyond the usual fluctuation in {batches}."
+        for most in self.unusual(1):
+            before = as_number(most.before, most.fluctuation)
+            after = as_number(most.after, most.fluctuation)
+            text += f" Most unusual: {as_line(most.label)}, {as_line(most.parameter)} {before} → {after}."
+        return text
 
-def find_drift(records: RecordSource, *, false_alarms: float = 0.01) -> Drift:
+
+def find_drift(
+    records: RecordSource,
+    *,
+    false_alarms: float = 0.01,
+    min_change: float | Mapping[str, float] | None = None,
+    seasonal: int | Collection[int] | None = None,
+    level: float = 0.9,
+) -> Drift:
     """What has changed, by the records of a run.
 
     Args:
         records: A run, its records, or the folder that they were written to.
-        false_alarms: How many false alarms per batch to allow, all blocks together: 0.01 is one in 100 batches.
+        false_alarms: How many false alarms per batch to allow, all blocks together: 0.01 is one in 100 batches. From
+            1e-12 to 0.5.
+        min_change: The smallest change to tell, in the units of the data: one number, or numbers by parameter or
+            column. By default a fifth of what the column varies by within a batch, or the usual fluctuation between
+            batches if that is larger.
+        seasonal: After how many batches a season comes back, or several such numbers: what is as it was a season
+            ago is not told as a change.
+        level: Probability of the intervals for differences.
     """
-    monitor = DriftMonitor(false_alarms=false_alarms)
-    num_batches = 0
-    is_told = False
+    monitor = DriftMonitor(
+        false_alarms=false_alarms, level=level, min_change=min_change, seasonal=seasonal
+    )
+    is_watched = False
     for record in records_of(records):
         monitor.take(record)
-        num_batches += 1
-        is_told = is_told or record.parameters is not None or not record.num_rows
-    if num_batches and not is_told:
+        is_watched = is_watched or record.alone is not None or not record.num_rows
+    if monitor.num_batches and not is_watched:
         message = (
-            "find_drift: these records say nothing of parameters; learn the stream with "
-            "run(..., drift=True)"
+            "find_drift: these records have nothing of a watch; learn the stream with "
+            "run(..., drift=True) and StreamLearner(..., watch=True), the defaults"
         )
         raise ValueError(message)
-    return Drift(monitor.events, num_batches)
+    monitor.check_names()
+    return Drift.of(monitor)

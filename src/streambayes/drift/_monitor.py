@@ -2,47 +2,80 @@
 
 import collections
 import dataclasses
+import heapq
+import itertools
 import math
-from collections.abc import Callable, Collection, Iterable
-from math import hypot, inf, isfinite
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
 from statistics import NormalDist
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
-from streambayes.drift._event import Change, DriftEvent, Kind
+from streambayes._core.names import meant
+from streambayes.drift._event import CLEAR, Change, DriftEvent, Kind
+from streambayes.drift._pattern import Pattern, Usual
 from streambayes.learning import StepRecord
+from streambayes.learning._notes import Comparison
+from streambayes.learning._watch import FIRST_SHARE, SCALES, pattern_of, threshold
 
-__all__ = ["DriftMonitor"]
-
-Parameters = dict[str, tuple[float, float]]
+__all__ = ["DriftMonitor", "Unusual"]
 
 _ALIKE = 3.0
 """Parameters nearer to each other than so many standard deviations are not told apart."""
-_SHORT = 2
-"""The most batches that an outlier takes, its way back included."""
-_SETTLED = 3
-"""Batches after which a change is over, and after which parameters are known well enough to see them move."""
-_LET_GO = 0.5
-"""A policy that keeps less than this share of the past has let go of it."""
 _REMEMBERED = 50
 """Earlier states of a block that it may come back to."""
+_NEAR = 3
+"""Changes in one direction that are at most so many looks apart are one."""
+_MOST_UNUSUAL = 50
+_JUMPS = 3
+
+Parameters = Mapping[str, Comparison]
+MinChange = float | Mapping[str, float]
+
+
+class Unusual(NamedTuple):
+    """A batch in which a block stands out, whether or not it is a change.
+
+    Attributes:
+        evidence: The log Bayes factor of starting over with this batch against going on as usual.
+        number: The batch's number.
+        label: What it is called.
+        block: The block's readable name.
+        parameter: Its parameter that is farthest from what is usual.
+        before: What is usual: its mean over the batches since the last change.
+        after: Its mean by this batch alone.
+        fluctuation: Its standard deviation between batches.
+    """
+
+    evidence: float
+    number: int
+    label: str
+    block: str
+    parameter: str
+    before: float
+    after: float
+    fluctuation: float
 
 
 @final
 class DriftMonitor:
     r"""Finds changes in the records of a run, as they come.
 
-    In every batch and for every block it weighs two explanations: that the block goes on as it was believed
-    to be, and that it starts over with this batch. Where nothing changes, their Bayes factor exceeds $c$ in
-    at most one batch in $c$, so with $M$ blocks the threshold $M / a$ gives at most $a$ false alarms per batch.
-    Slow drift is found by how far parameters have come since the last change, in standard deviations of what is known
-    of them, at the same rate.
+    The watch of a run compares, for every batch and block, going on as usual (steady, wandering or fluctuating as
+    the block does) with starting over. Where nothing changes, that Bayes factor exceeds $c$ in at most one batch
+    in $c$, so with $M$ blocks the threshold $M / a$ gives at most $a$ false alarms per batch. The next batch
+    confirms a change, or says that one batch was unusual. The same at 4, 16 and 64 batches finds slow changes.
 
-    An event may be taken back to what it was: that a change was an outlier is known a batch later. It is then
-    reported again, with the same block and first batch.
+    More may be known of an event later. It is then reported again, with the same block and first batch.
 
     Args:
-        false_alarms: How many false alarms per batch to allow, all blocks together: 0.01 is one in 100 batches.
+        false_alarms: How many false alarms per batch to allow, all blocks together: 0.01 is one in 100 batches. From
+            1e-12 to 0.5.
         level: Probability of the intervals for differences.
+        min_change: The smallest change to tell, in the units of the data: one number, or numbers by parameter or column. By default
+            a fifth of what the column varies by within a batch, or the usual fluctuation between batches if that
+            is larger.
+        seasonal: After how many batches a season comes back, or several such numbers: what is as it was a season ago is
+            not told as a change.
         on_event: Called with every event, when it is found and when more is known of it.
     """
 
@@ -51,22 +84,44 @@ class DriftMonitor:
         *,
         false_alarms: float = 0.01,
         level: float = 0.9,
+        min_change: MinChange | None = None,
+        seasonal: int | Collection[int] | None = None,
         on_event: Callable[[DriftEvent], Any] | None = None,
     ) -> None:
-        for name, value in (("false_alarms", false_alarms), ("level", level)):
-            if not 0.0 < value < 1.0:
-                message = f"DriftMonitor: {name} must lie in (0, 1), got {value}"
-                raise ValueError(message)
-        self.false_alarms = false_alarms
+        self._false_alarms = _number_between("false_alarms", false_alarms, 1e-12, 0.5)
+        level = _number_between("level", level, 1e-6, 1.0 - 1e-6)
         self._reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
+        self._min_change = _checked_changes(min_change)
+        self._seasons = _checked_seasons(seasonal)
         self._on_event = on_event
-        self._blocks: dict[str, _Block] = collections.defaultdict(_Block)
+        self._blocks: dict[str, _Block] = {}
+        self._known: set[str] = set()
         self._events: dict[tuple[str, int], DriftEvent] = {}
+        self._batches: collections.deque[tuple[int, str]] = collections.deque(maxlen=SCALES[-1] + 1)
+        self._unusual: list[Unusual] = []
+        self.num_batches = 0
 
     @property
     def events(self) -> tuple[DriftEvent, ...]:
         """All events so far, in the order of their first batches."""
         return tuple(sorted(self._events.values(), key=lambda event: (event.first, event.block)))
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """How each block goes on, as far as that is known now."""
+        return tuple(block.as_pattern(name) for name, block in self._blocks.items() if block.usual)
+
+    def unusual(self, number: int = 10) -> tuple[Unusual, ...]:
+        """Batches and blocks that stand out most, whether or not they are changes, the clearest first."""
+        return tuple(heapq.nlargest(number, self._unusual))
+
+    def check_names(self) -> None:
+        """Raise ``ValueError`` for a name in ``min_change`` that no parameter so far, and no column of one, has."""
+        given = self._min_change
+        for name in given if isinstance(given, Mapping) and self._known else ():
+            if name not in self._known:
+                message = f"min_change: there is no parameter or column {name!r}{meant(name, self._known)}"
+                raise ValueError(message)
 
     def __call__(self, record: StepRecord) -> None:
         """The same as ``take``: a monitor can be given as ``on_record``."""
@@ -77,9 +132,16 @@ class DriftMonitor:
 
         Returns events that are new, and earlier ones of which more is known.
         """
+        self.num_batches += 1
         found = [*self._new_columns(record)]
-        if record.parameters and record.num_rows:
-            found += self._changed_blocks(record, record.parameters)
+        if record.num_rows and record.alone:
+            self._batches.append((record.index, record.label))
+            for name, alone in record.alone.items():
+                if name not in self._blocks:
+                    self._blocks[name] = _Block(self._seasons)
+                    self._known.update(*map(_names_of, alone))
+                block = self._blocks[name]
+                found += self._looked(name, block, record, alone)
         for event in found:
             self._events[event.block, event.first] = event
             if self._on_event is not None:
@@ -95,286 +157,361 @@ class DriftMonitor:
                 last=record.index,
                 label=record.label,
                 last_label=record.label,
+                told=record.index,
+                told_label=record.label,
             )
 
-    def _changed_blocks(
-        self, record: StepRecord, parameters: dict[str, Parameters]
-    ) -> Iterable[DriftEvent]:
-        least = math.log(len(parameters) / self.false_alarms)
-        num_parameters = sum(map(len, parameters.values()))
-        far = NormalDist().inv_cdf(1.0 - 0.5 * self.false_alarms / num_parameters)
-        total = sum(filter(_is_finite, (record.moved or {}).values()))
-        told = (
-            _of_each(value, parameters)
-            for value in (record.moved, record.log_restart, record.rho, record.rho_sd)
-        )
-        for (name, now), numbers in zip(parameters.items(), zip(*told, strict=True), strict=True):
-            block = self._blocks[name]
-            seen = _Seen(record, now, total, *numbers)
-            if block.before is None or (record.events and not seen.is_over(least)):
-                block.start(seen)  # nothing to compare it with, or in other units
-                if seen.is_over(least):  # the first record of a run that goes on from a state
-                    yield self._told(_Episode.begin(seen, seen), name)
+    def _looked(
+        self, name: str, block: "_Block", record: StepRecord, alone: Mapping[str, float]
+    ) -> list[DriftEvent]:
+        looks = (record.looks or {}).get(name, ())
+        found: list[DriftEvent] = []
+        for scale, (first, second) in enumerate(looks):
+            least = threshold(len(record.looks or ()), self._false_alarms, scale)
+            if scale in block.waiting and second is not None:
+                waiting = block.waiting.pop(scale)
+                found += self._decided(name, block, waiting, second, least, record)
+            if first is None:
                 continue
-            if record.log_restart is None:
-                alarm = _distance(block.before.parameters, now) > far
-            else:
-                alarm = seen.is_over(least)
-            event = block.alarmed(seen) if alarm else block.calm(seen, far)
-            block.before = seen
-            if event is not None:
-                yield self._told(event, name)
+            if not scale:
+                self._rank(name, block, first, record, alone)
+            compared = (record.compared or {}).get(name, {}).get(scale)
+            if first >= FIRST_SHARE * least and compared:
+                block.waiting[scale] = self._opened(name, block, scale, first, record, compared)
+        newest = block.waiting.get(0)
+        stands_out = (
+            newest is not None
+            and newest.last[0] == record.index
+            and newest.evidence >= threshold(len(record.looks or ()), self._false_alarms, 0)
+        )
+        if newest is not None and stands_out:
+            found.append(self._event(name, "provisional", newest, newest.evidence, record))
+        if not looks or looks[0][0] is not None:
+            block.add(alone, is_usual=not stands_out)
+        block.pattern = (record.pattern or {}).get(name, block.pattern)
+        return found
 
-    def _told(self, episode: "_Episode", name: str) -> DriftEvent:
-        start = episode.first if episode.left is None else episode.left
-        at = episode.first if episode.kind == "outlier" else episode.after
+    def _decided(
+        self,
+        name: str,
+        block: "_Block",
+        waiting: "_Waiting",
+        second: float,
+        least: float,
+        record: StepRecord,
+    ) -> Iterable[DriftEvent]:
+        """What the second look makes of the first."""
+        evidence = waiting.evidence + second
+        if second > 0.0 and evidence >= least:
+            event = self._event(name, "abrupt", waiting, evidence, record)
+            yield self._changed(block, waiting, event)
+        elif not waiting.scale and waiting.evidence >= least:
+            yield self._event(name, "outlier", waiting, waiting.evidence, record)
+
+    def _changed(self, block: "_Block", waiting: "_Waiting", event: DriftEvent) -> DriftEvent:
+        """A change: sudden, slow, one more step of a slow one, or back to what was before."""
+        last = block.last
+        for other in (waiting, *block.waiting.values()):  # this change explains them
+            self._forget(event.block, other)
+        block.waiting = {}
+        if self._is_seasonal(block, waiting):
+            event = dataclasses.replace(event, kind="seasonal")
+        elif last is not None and _goes_on(last, event, SCALES[waiting.scale]):
+            event = _joined(last, event)
+        elif waiting.scale:
+            event = dataclasses.replace(event, kind="gradual")
+        else:
+            event = block.as_return(event, waiting)
+        block.remember(waiting)
+        block.last = event
+        block.num_changes += 1
+        for usual in block.usual.values():
+            usual.restart()
+        return event
+
+    def _forget(self, name: str, waiting: "_Waiting") -> None:
+        """Take back what was told of a look that nothing will decide about."""
+        key = name, waiting.first[0]
+        if key in self._events and self._events[key].kind == "provisional":
+            del self._events[key]
+
+    def _is_seasonal(self, block: "_Block", waiting: "_Waiting") -> bool:
+        """Whether a block is nearer to what it was a season ago than to what was usual."""
+        name = waiting.changes[0].parameter
+        now, usual = waiting.compared[name].now, waiting.compared[name].usual
+        for season in self._seasons:
+            # the batch after the one that is compared has been added, too
+            before = block.usual[name].ago(season) if name in block.usual else None
+            if before is not None and abs(now - before) < 0.5 * abs(now - usual):
+                return True
+        return False
+
+    def _opened(
+        self,
+        name: str,
+        block: "_Block",
+        scale: int,
+        evidence: float,
+        record: StepRecord,
+        compared: Parameters,
+    ) -> "_Waiting":
+        held = [*itertools.islice(reversed(self._batches), SCALES[scale] + 1)]
+        first = held[min(SCALES[scale], len(held)) - 1]
+        changes = [
+            Change.between(
+                each,
+                compared,
+                reach=self._reach,
+                fluctuation=block.usual[each].fluctuation if each in block.usual else None,
+                least=self._least(each),
+            )
+            for each in compared
+        ]
+        changes = [change for change in changes if math.isfinite(change.distance)]
+        changes.sort(key=lambda change: -abs(change.distance))
+        clear = [
+            change for change in changes[1:] if abs(change.distance) >= CLEAR and change.size >= 1
+        ]
+        rho = record.rho.get(name) if isinstance(record.rho, dict) else record.rho
+        return _Waiting(
+            scale,
+            evidence,
+            held[-1][1],
+            first,
+            (record.index, record.label),
+            compared,
+            (*changes[:1], *clear),
+            rho,
+        )
+
+    def _least(self, parameter: str) -> float | None:
+        """The user's own smallest change of a parameter, by its name or that of its column."""
+        given = self._min_change
+        if not isinstance(given, Mapping):
+            return given
+        return next((given[name] for name in _names_of(parameter) if name in given), None)
+
+    def _event(
+        self, name: str, kind: Kind, waiting: "_Waiting", evidence: float, record: StepRecord
+    ) -> DriftEvent:
+        (first, label), (last, last_label) = waiting.first, waiting.last
         return DriftEvent(
             block=name,
-            kind=episode.kind,
-            first=start.index,
-            last=episode.last.index,
-            label=start.label,
-            last_label=episode.last.label,
-            changes=self._changes(episode.before.parameters, at.parameters),
-            log_restart=episode.log_restart,
-            rho=episode.first.rho,
-            rho_sd=episode.first.rho_sd,
-            moved=episode.moved,
-            share=episode.share,
-            like=episode.like,
+            kind=kind,
+            first=first,
+            last=last,
+            label=label,
+            last_label=last_label,
+            told=record.index,
+            told_label=record.label,
+            changes=waiting.changes,
+            evidence=evidence,
+            rho=waiting.rho,
+            sources=(last, last),
         )
 
-    def _changes(self, before: Parameters, after: Parameters) -> tuple[Change, ...]:
-        changes = []
-        for name, (mean, sd) in after.items():
-            old, old_sd = before.get(name, (math.nan, math.nan))
-            reach = self._reach * math.hypot(sd, old_sd)
-            gap = mean - old
-            changes.append(Change(name, old, mean, old_sd, sd, gap - reach, gap + reach))
-        clear = [change for change in changes if _ALIKE < abs(change.distance) < math.inf]
-        return tuple(sorted(clear, key=lambda change: -abs(change.distance)))
-
-
-class _Seen:
-    """A block in one record."""
-
-    __slots__ = (
-        "index",
-        "label",
-        "log_restart",
-        "moved",
-        "parameters",
-        "rho",
-        "rho_sd",
-        "share",
-    )
-
-    def __init__(
+    def _rank(
         self,
+        name: str,
+        block: "_Block",
+        evidence: float,
         record: StepRecord,
-        parameters: Parameters,
-        total: float,
-        moved: float | None,
-        log_restart: float | None,
-        rho: float | None,
-        rho_sd: float | None,
+        alone: Mapping[str, float],
     ) -> None:
-        self.index = record.index
-        self.label = record.label
-        self.parameters = parameters
-        self.moved = moved
-        self.share = moved / total if moved is not None and total > 0.0 else None
-        self.log_restart = log_restart
-        self.rho = rho
-        self.rho_sd = rho_sd
+        """Keep what stands out most."""
+        if len(self._unusual) == _MOST_UNUSUAL and evidence <= self._unusual[0].evidence:
+            return
+        moved = [
+            (abs(value - usual.mean) / usual.fluctuation, parameter)
+            for parameter, value in alone.items()
+            if (usual := block.usual.get(parameter)) is not None and usual.fluctuation
+        ]
+        if not moved:
+            return
+        _, parameter = max(moved)
+        usual = block.usual[parameter]
+        entry = Unusual(
+            evidence,
+            record.index,
+            record.label,
+            name,
+            parameter,
+            usual.mean,
+            alone[parameter],
+            usual.fluctuation or 0.0,
+        )
+        push = heapq.heappush if len(self._unusual) < _MOST_UNUSUAL else heapq.heapreplace
+        push(self._unusual, entry)
 
-    def is_over(self, least: float) -> bool:
-        """Whether the evidence for a change is large enough."""
-        return self.log_restart is not None and self.log_restart > least
+
+class _Waiting(NamedTuple):
+    """A look that the next one decides about: its batches, its evidence, and what is compared."""
+
+    scale: int
+    evidence: float
+    before: str
+    first: tuple[int, str]
+    last: tuple[int, str]
+    compared: Parameters
+    changes: tuple[Change, ...]
+    rho: float | None
 
 
-@dataclasses.dataclass
-class _Episode:
-    """A change that is going on, or over.
+class _Regime(NamedTuple):
+    """What a block was before a change, and the last batch in which it was so."""
 
-    Attributes:
-        before: The block before it.
-        first: The block in the first batch that raised an alarm.
-        last: In the last one.
-        after: Where it has come to.
-        left: Of a change that was found by the way that parameters have come, the last batch before it.
-        like: The last batch of an earlier state that is like where it has come to.
-        log_restart: The largest evidence of a batch.
-        moved: How far the block has moved in the batches that raised an alarm.
-        share: The largest share that it had in the movement of all blocks.
-    """
-
-    before: _Seen
-    first: _Seen
-    last: _Seen
-    after: _Seen
-    left: _Seen | None = None
-    like: str | None = None
-    log_restart: float | None = None
-    moved: float | None = None
-    share: float | None = None
-
-    @classmethod
-    def begin(cls, before: _Seen, seen: _Seen, left: _Seen | None = None) -> "_Episode":
-        """With its first alarm."""
-        return cls(before, seen, seen, seen, left, None, seen.log_restart, seen.moved, seen.share)
-
-    def goes_on(self, seen: _Seen) -> None:
-        """With another alarm."""
-        self.last = self.after = seen
-        self.log_restart = _largest(self.log_restart, seen.log_restart)
-        self.share = _largest(self.share, seen.share)
-        if seen.moved is not None:
-            self.moved = seen.moved + (self.moved or 0.0)
-
-    @property
-    def kind(self) -> Kind:
-        if self.left is not None:
-            return "gradual"
-        first, last = self.first, self.last
-        away = _distance(self.before.parameters, first.parameters)
-        left = _distance(self.before.parameters, self.after.parameters)
-        if (
-            self.has_let_go
-        ):  # it comes back with an alarm: a batch that raises none goes with the first
-            is_back = last is not first and away >= _ALIKE and left < min(_ALIKE, 0.5 * away)
-        else:  # it has hardly moved
-            is_back = left < _ALIKE and (last is first or left < 0.5 * away)
-        if is_back and self.after is not first and last.index - first.index < _SHORT:
-            return "outlier"
-        if self.like is not None:
-            return "recurring"
-        return "abrupt" if self._came_at_once() else "gradual"
-
-    @property
-    def has_let_go(self) -> bool:
-        """Whether the policy has let go of the past, and is where the first batch is."""
-        return self.first.rho is not None and self.first.rho <= _LET_GO
-
-    def is_over(self, seen: _Seen) -> bool:
-        """Whether what is seen now, another alarm, is another change.
-
-        A policy that has let go of the past has arrived where the data is, unless it now turns back; another
-        one is still on its way there.
-        """
-        if self.kind == "outlier":
-            return True
-        if self.last.rho is None or self.last.rho > _LET_GO:
-            return False
-        return dataclasses.replace(self, last=seen, after=seen).kind != "outlier"
-
-    def _came_at_once(self) -> bool:
-        """Whether the first batch that told of it told most."""
-        if self.first.log_restart is not None and self.log_restart is not None:
-            return self.first.log_restart >= 0.5 * self.log_restart
-        at_once = _distance(self.before.parameters, self.first.parameters)
-        return at_once >= 0.5 * _distance(self.before.parameters, self.after.parameters)
+    label: str
+    parameters: Parameters
 
 
 class _Block:
     """What is known of a block so far."""
 
-    def __init__(self) -> None:
-        self.before: _Seen | None = None
-        self._since: _Seen | None = None
-        self._left: _Seen | None = None
-        self._age = 0
-        self._episode: _Episode | None = None
-        self._is_open = False
-        self._past: collections.deque[_Seen] = collections.deque(maxlen=_REMEMBERED)
+    def __init__(self, seasons: tuple[int, ...]) -> None:
+        self.waiting: dict[int, _Waiting] = {}
+        self.usual: dict[str, Usual] = {}
+        self.pattern: tuple[float, float, float] | None = None
+        self.last: DriftEvent | None = None
+        self.num_changes = 0
+        self._seasons_said = bool(seasons)  # else one may be suspected
+        self._kept = max(seasons, default=0) + 2
+        self._past: collections.deque[_Regime] = collections.deque(maxlen=_REMEMBERED)
+        self._returns: dict[tuple[str, bool], list[int]] = {}
+        self._period: int | None = None
 
-    def start(self, seen: _Seen) -> None:
-        """From here on."""
-        self.before = seen
-        self._episode, self._is_open, self._age = None, False, 0
+    def add(self, alone: Mapping[str, float], *, is_usual: bool) -> None:
+        """What the batch says by itself."""
+        for name, value in alone.items():
+            if name not in self.usual:
+                self.usual[name] = Usual(self._kept)
+            self.usual[name].add(value, is_usual=is_usual)
 
-    def alarmed(self, seen: _Seen) -> _Episode:
-        """A change, or more of it."""
-        assert self.before is not None
-        if self._episode is None or not self._is_open or self._episode.is_over(seen):
-            self._end()
-            self._episode, self._is_open = _Episode.begin(self.before, seen), True
-        else:
-            self._episode.goes_on(seen)
-        return self._come_to(self._episode, seen)
+    def remember(self, waiting: _Waiting) -> None:
+        """What was usual before a change."""
+        self._past.append(_Regime(waiting.before, waiting.compared))
 
-    def calm(self, seen: _Seen, far: float) -> _Episode | None:
-        """No sudden change: the end of one, a slow one, or nothing to tell."""
-        if self._is_open and self._episode is not None:
-            return self._settle(self._episode, seen)
-        self._age += 1
-        if self._since is None or self._left is None or self._age <= _SETTLED:
-            self._since = self._left = seen
-            return None
-        come = _distance(self._since.parameters, seen.parameters)
-        if come < 0.5 * _ALIKE:
-            self._left = seen
-        if come <= far:
-            return None
-        last = self._episode
-        if last is not None and last.left and self._left.index - last.last.index <= 2 * _SETTLED:
-            last.goes_on(seen)
-        else:
-            self._episode = _Episode.begin(self._since, seen, self._left)
-        self._age = 0
-        return self._episode
+    def as_return(self, event: DriftEvent, waiting: _Waiting) -> DriftEvent:
+        """The event as one that goes back to what was before an earlier change, if it does."""
+        least = {change.parameter: change.least for change in waiting.changes}
+        for past in reversed(self._past):
+            if all(
+                _is_near(now, past.parameters[name], least.get(name, 0.0))
+                for name, now in waiting.compared.items()
+                if name in past.parameters
+            ):
+                change = event.changes[0]
+                way = change.parameter, change.difference > 0.0
+                returns = self._returns.setdefault(way, [])
+                returns.append(event.first)
+                known, self._period = self._period, _distance(returns)
+                kind: Kind = "recurring" if known is None else "seasonal"  # said once
+                return dataclasses.replace(event, kind=kind, like=past.label, period=self._period)
+        return event
 
-    def _settle(self, episode: _Episode, seen: _Seen) -> _Episode | None:
-        """After a change: where it has come to, while that may still be another one."""
-        kind = episode.kind
-        self._come_to(episode, seen)
-        is_over = seen.index - episode.last.index >= _SETTLED
-        if is_over:
-            self._end()
-        return episode if is_over or episode.kind != kind else None
-
-    def _end(self) -> None:
-        """A change that was going on is over."""
-        if self._episode is not None and self._is_open and self._episode.kind != "outlier":
-            self._past.append(self._episode.before)
-        self._is_open, self._age = False, 0
-
-    def _come_to(self, episode: _Episode, seen: _Seen) -> _Episode:
-        episode.after = seen
-        alike = [
-            past
-            for past in self._past
-            if _distance(past.parameters, seen.parameters) < _ALIKE
-            and _distance(past.parameters, episode.before.parameters) >= _ALIKE
-        ]
-        episode.like = alike[-1].label if alike else None
-        return episode
+    def as_pattern(self, name: str) -> Pattern:
+        """How the block goes on."""
+        parameter, usual = next(iter(self.usual.items()))
+        kind = "new" if self.pattern is None else pattern_of(self.pattern)
+        trends = {name: trend for name, each in self.usual.items() if (trend := each.trend())}
+        if trends and not self._seasons_said:
+            kind, parameter = "trend", next(iter(trends))
+            usual = self.usual[parameter]
+        if self.num_changes >= _JUMPS and kind not in ("wanders", "trend"):
+            kind = "jumps"
+        return Pattern(
+            block=name,
+            kind="new" if kind == "steady" and usual.fluctuation is None else kind,
+            parameter=parameter,
+            around=usual.mean,
+            fluctuation=usual.fluctuation,
+            memory=math.nan if self.pattern is None else self.pattern[2],
+            changes=self.num_changes,
+            season=None if self._seasons_said or kind in ("steady", "trend") else usual.season(),
+            trend=trends.get(parameter),
+        )
 
 
-def _distance(some: Parameters, others: Parameters) -> float:
-    """The largest difference of a parameter, in standard deviations of what is known of it."""
-    farthest = 0.0
-    for name, (mean, sd) in some.items():
-        if name not in others:
-            continue
-        other, other_sd = others[name]
-        spread, gap = hypot(sd, other_sd), abs(mean - other)
-        if gap > farthest * spread and gap < inf and 0.0 < spread < inf:
-            farthest = gap / spread
-    return farthest
+def _distance(returns: list[int]) -> int | None:
+    """After how many batches a block comes back, if the last three returns are at a regular distance."""
+    gaps = [later - sooner for sooner, later in itertools.pairwise(returns[-3:])]
+    if len(gaps) < 2 or max(gaps) - min(gaps) > max(1, 0.1 * max(gaps)):
+        return None
+    return round(sum(gaps) / len(gaps))
 
 
-def _of_each(value: Any, names: Collection[str]) -> Iterable[float | None]:
-    """What a record says of each block, where it is a number."""
-    if not isinstance(value, dict):
-        return [value if _is_finite(value) else None] * len(names)
-    found = map(value.get, names)
-    return [number if number is not None and isfinite(number) else None for number in found]
+def _is_near(now: Comparison, past: Comparison, least: float) -> bool:
+    gap = abs(now.now - past.usual)
+    return gap <= max(_ALIKE * math.hypot(now.now_sd, past.usual_sd), least)
 
 
-def _is_finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+def _goes_on(last: DriftEvent, event: DriftEvent, size: int) -> bool:
+    """Whether a change is one more step of the last one: near it, of the same parameter, in its direction, not much smaller."""
+    before, after = last.changes[0], event.changes[0]
+    size = max(size, last.last - last.first + 1 if last.kind == "gradual" else 1)
+    if event.first - last.last > _NEAR * min(size, SCALES[2]) or last.kind == "seasonal":
+        return False
+    ratio = after.difference / before.difference if before.difference else 0.0
+    is_slow = last.kind == "gradual"  # whose difference is that of all its steps
+    return before.parameter == after.parameter and (0.0 if is_slow else 0.25) < ratio <= 4.0
 
 
-def _largest(*values: float | None) -> float | None:
-    return max((value for value in values if value is not None), default=None)
+def _joined(last: DriftEvent, event: DriftEvent) -> DriftEvent:
+    """Two steps as one slow change."""
+    before, after = last.changes[0], event.changes[0]
+    spread = 0.5 * (after.upper - after.lower)
+    change = dataclasses.replace(
+        after,
+        before=before.before,
+        before_sd=before.before_sd,
+        fluctuation=before.fluctuation,
+        least=before.least,
+        lower=after.after - before.before - spread,
+        upper=after.after - before.before + spread,
+    )
+    return dataclasses.replace(
+        event,
+        kind="gradual",
+        first=last.first,
+        label=last.label,
+        changes=(change,),
+        evidence=last.evidence + event.evidence,
+        sources=(last.sources[0] if last.sources else event.last, event.last),
+    )
+
+
+def _names_of(parameter: str) -> tuple[str, str, str]:
+    """By what names ``min_change`` may call a parameter: its own and that of its column."""
+    column = parameter.rpartition(" of ")[2].partition(" | ")[0]
+    return parameter, column, column.partition(" on ")[0]
+
+
+def _number_between(name: str, given: Any, least: float, most: float) -> float:
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not least <= number <= most:
+        message = f"{name} must be a number from {least:g} to {most:g}, got {given!r}"
+        raise ValueError(message)
+    return number
+
+
+def _checked_changes(given: Any) -> MinChange | None:
+    if given is None:
+        return None
+    every = given if isinstance(given, Mapping) else {"": given}
+    numbers = {
+        str(name): _number_between("min_change", number, 0.0, sys.float_info.max)
+        for name, number in every.items()
+    }
+    return numbers if isinstance(given, Mapping) else numbers[""]
+
+
+def _checked_seasons(given: Any) -> tuple[int, ...]:
+    if given is None:
+        return ()
+    seasons = tuple(given) if isinstance(given, Collection) else (given,)
+    if not all(isinstance(season, int) and season >= 2 for season in seasons):
+        message = f"seasonal must be a number of batches of at least 2, or several, got {given!r}"
+        raise ValueError(message)
+    return seasons

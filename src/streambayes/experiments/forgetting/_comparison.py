@@ -43,8 +43,7 @@ class Cell:
             policy, which is chosen for each stream in hindsight. ``None`` for policies other than ``Auto`` and
             the fixed ones.
         test: Likewise for the predictive density of other rows with the same truth, after learning.
-        forecast: Likewise for the rows of each batch one by one, before learning it: the policy's mixture of
-            forecasters against posteriors of fixed policies.
+        forecast: Likewise for the rows of each batch one by one, before learning it.
         retained: Rows retained, on average over the second half of the stream.
     """
 

@@ -27,16 +27,13 @@ class Lanes(NamedTuple):
     Attributes:
         bound: Log evidence of each batch for policies that have a prior for it; the bound of others.
         test: Log predictive density of the rows beside each batch, after learning it; summed.
-        forecast: Log density of the rows of each batch before learning it, by the policy's mixture of
-            forecasters; summed.
-        posterior: The same by the posterior alone.
+        forecast: Log density of the rows of each batch before learning it, as ``predict`` predicts them; summed.
         retained: Rows retained after it.
     """
 
     bound: np.ndarray
     test: np.ndarray
     forecast: np.ndarray
-    posterior: np.ndarray
     retained: np.ndarray
 
 
@@ -93,29 +90,24 @@ def _program(model: Any, policy: AbstractForgetting[Any, Any], entry: str) -> Pr
         forgets = steps.policy_of(settings)
         units = state.scale.shift, state.scale.factor
 
-        place = 1 + forgets.forecasters.index("posterior")
-
-        def one(at: tuple[Any, Any, Array, Array], rows: tuple[Array, Array]) -> Any:
-            memory, belief, seen, shares = at
+        def one(at: tuple[Any, Any, Array], rows: tuple[Array, Array]) -> Any:
+            memory, belief, seen = at
             batch, other = (
                 Batch(values=part, num_rows=size, columns=names)
                 for part, size in zip(rows, sizes, strict=True)
             )
-            memory, shares, said = steps.forecast_rows(
-                settings, memory, state.prior, *units, batch, seen, jnp.zeros(()), shares
-            )
-            said = jnp.where(batch.mask, said, 0.0).sum(1)
-            memory, facts = steps.learned(
+            _, forecast = scores.scored(forgets.forecast(memory, belief), *units, batch)
+            memory, _, facts = steps.learned(
                 settings, memory, belief, state.prior, *units, batch, seen, jnp.zeros(())
             )
             belief = forgets.belief(memory)
             _, density = scores.scored(belief, *units, other)
             retained = facts.retained[entry].ravel()[0]
             seen = seen + facts.num_observations
-            noted = (facts.bound, density, said[0], said[place], retained)
-            return (memory, belief, seen, shares), noted
+            noted = (facts.bound, density, forecast, retained)
+            return (memory, belief, seen), noted
 
-        start = (state.memory, state.belief, jnp.zeros(()), state.log_shares)
+        start = (state.memory, state.belief, jnp.zeros(()))
         return jax.lax.scan(one, start, (learned, tested))[1]
 
     over_streams = jax.vmap(stream, in_axes=(None, None, 0, 0, None, None))

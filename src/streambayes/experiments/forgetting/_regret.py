@@ -17,8 +17,7 @@ class Regret(NamedTuple):
     Attributes:
         evidence: Of batches given the past. ``None`` for policies other than ``Auto`` and the fixed ones.
         test: Of other rows, after learning.
-        forecast: Of the rows of each batch before learning it: the policy's mixture of forecasters against
-            posteriors of fixed policies.
+        forecast: Of the rows of each batch before learning it, as ``predict`` predicts them.
     """
 
     evidence: np.ndarray | None
@@ -39,7 +38,7 @@ def regrets(
     """
     best = {
         part: np.max([getattr(one, part).sum(-1) for one in fixed.values()], axis=0)
-        for part in ("bound", "test", "posterior")
+        for part in ("bound", "test", "forecast")
     }
     for name, one in [*((name, fixed[name]) for name in FIXED), *others.items()]:
         has_evidence = name in FIXED or name.startswith("Auto")
@@ -51,6 +50,6 @@ def regrets(
                 if has_evidence
                 else None,
                 (best["test"] - one.test.sum(-1)) * (1000.0 / num_tested),
-                (best["posterior"] - one.forecast.sum(-1)) * (1000.0 / num_learned),
+                (best["forecast"] - one.forecast.sum(-1)) * (1000.0 / num_learned),
             ),
         )
