@@ -1,9 +1,13 @@
 """The live page and the report in a real browser."""
 
 import contextlib
+import json
 import os
 import queue
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -128,16 +132,18 @@ def test_a_run_is_watched_while_it_goes_on(tab, tmp_path, record_property):
         tab.see("#status", "rows/s")
         tab.see("#status", "running")
         tab.drawn()
-        assert tab.page.locator("#event-list li").count() == 0
+        assert tab.page.locator("#event-list tbody tr").count() == 0
         # a change appears without a reload
         written = learn(batches[20])
-        item = tab.page.wait_for_selector("#event-list li")
+        item = tab.page.wait_for_selector("#event-list tbody tr")
         latency = time.perf_counter() - written
         record_property("seconds from a record to its change on the page", f"{latency:.2f}")
-        assert item.inner_text().startswith("Batch 20: mean of y changed at once")
+        assert item.inner_text().startswith("20\nchange or unusual batch\tmean of y ")
         for batch in batches[21:]:
             learn(batch)
         tab.see("#status", "30 batches")
+        tab.see("#event-list", "mean of y changed at once")
+        tab.see("#story", "Batch 20: mean of y changed at once")
         tab.until("() => document.querySelector('#scores-figure').data[0].y.length === 30")
         assert sum(url.endswith("/page.js") for url in tab.asked) == 1
         scores = [record.prequential for record in sb.read_records(folder)]
@@ -147,7 +153,7 @@ def test_a_run_is_watched_while_it_goes_on(tab, tmp_path, record_property):
 def test_a_block_is_shown_when_it_is_chosen(tab, finished):
     with tab.watching(finished):
         tab.drawn()
-        tab.see("#story", "40 batches (0 to 39)")
+        tab.see("#headline", "0 to 39 · 40 batches")
         tab.see("#num-events", "1")
         expected = {
             block: [
@@ -175,6 +181,8 @@ def test_a_block_is_shown_when_it_is_chosen(tab, finished):
         shows("z")
         tab.page.select_option("#blocks", label="x")
         shows("x")
+        tab.page.click("#pattern-list button >> text=z")
+        shows("z")
         tab.page.click("#event-list button")
         shows("y")
         tab.page.fill("#block-search", "Z")
@@ -217,12 +225,65 @@ def test_a_dropped_connection_recovers(browser, tmp_path):
     tab.page.close()
 
 
+STREAM = """\
+[model]
+type = "Gaussian"
+names = "x"
+[forgetting]
+policy = "SVB"
+[source]
+type = "folder"
+folder = "coming"
+settle = 0
+poll = 0.05
+[batches]
+rows = 20
+[output]
+folder = "out"
+"""
+
+
+@pytest.mark.parametrize("exits", [True, False])
+def test_the_command_serves_until_its_end_was_seen(browser, tmp_path, exits):
+    config, coming = tmp_path / "stream.toml", tmp_path / "coming"
+    config.write_text(STREAM)
+    coming.mkdir()
+    command = [sys.executable, "-m", "streambayes", "run", str(config), "--dashboard", "--log=json"]
+    command += ["--until=5", *(["--exit"] if exits else [])]
+    tab = Tab(browser)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said = map(json.loads, process.stderr)
+            url = next(line["dashboard"] for line in said if line["event"] == "started")
+            tab.page.goto(url)
+            tab.see("#status", "waiting for the first batch")
+            cells = "".join(f"{cell:.4f}\n" for cell in np.random.default_rng(0).normal(size=120))
+            (coming / "rows.csv").write_text("x\n" + cells)
+            tab.see("#status", "stopped: --until 5 · 5 batches")
+            tab.see("#headline", "0 to 4 · 5 batches")
+            tab.until("() => document.querySelector('#block-figure').data?.[2].y.length === 5")
+            if not exits:
+                told = next(line["message"] for line in said if line["event"] == "serving")
+                assert told == f"{url} is served until you press Ctrl-C."
+                process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+            tab.see("#status", "no longer served")
+            assert "lost" not in (tab.page.locator("#status").get_attribute("class") or "")
+        finally:
+            process.kill()
+    tab.page.close()
+
+
 def test_the_report_opens_with_its_figures(tab, finished, tmp_path):
     path = write_report(finished, tmp_path / "report.html")
     tab.page.goto(path.as_uri())
     tab.drawn()
     assert len(tab.curve("#scores-figure", 0)) == 40
-    assert tab.page.locator("#scores-figure .trace.scatter").count() == 2
+    assert tab.page.locator("#scores-legend").inner_text().split("\n") == [
+        "first",
+        "second",
+        "sudden change",
+    ]
     records = list(sb.read_records(finished / "first"))
     expected = [record.parameters["y"]["mean of y"][0] for record in records]
     assert tab.curve("#block-figure", 2) == pytest.approx(expected, abs=1e-3)
@@ -286,6 +347,65 @@ def test_a_dark_page_is_printed_on_white(browser, finished, tmp_path):
     tab.page.close()
 
 
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory):
+    """Weeks of devices whose names differ at their ends alone; one of them changes."""
+    rng = np.random.default_rng(0)
+    names = [f"temperature of the bearing of machine {number}" for number in range(3)]
+    weeks = np.datetime64("2023-10-02") + 7 * np.arange(40)
+    batches = [
+        sb.StreamBatch(
+            {name: rng.normal(size=60) + 3.0 * (place >= 25 and "1" in name) for name in names},
+            label=str(week),
+        )
+        for place, week in enumerate(weeks)
+    ]
+    folder = tmp_path_factory.mktemp("devices")
+    learner = sb.StreamLearner(sb.models.Gaussian(names))
+    sb.run(learner, batches, record=folder / "plant", progress=False)
+    return names, write_report(folder / "plant", folder / "report.html")
+
+
+def in_figures(tab, what):
+    """Something of each figure."""
+    script = "id => { const figure = document.querySelector(id); return WHAT; }"
+    return [tab.page.evaluate(script.replace("WHAT", what), figure) for figure in FIGURES]
+
+
+@pytest.mark.parametrize("width", [1100, 360])
+def test_a_batch_stands_at_one_place_and_names_are_told_apart(tab, devices, width):
+    names, path = devices
+    tab.page.set_viewport_size({"width": width, "height": 800})
+    tab.page.goto(path.as_uri())
+    tab.drawn()
+    axis = "figure._fullLayout.xaxis"
+    first, *others = in_figures(tab, f"[{axis}._offset, {axis}._length]")
+    assert others == [first, first]
+    ticks = [
+        "".join(tick.split())
+        for tick in tab.page.locator("#map-figure .ytick text").all_text_contents()
+    ]
+    assert ticks == [name.replace(" ", "") for name in names]  # on several lines, and whole
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_ticks_stand_where_months_begin_and_every_change_is_marked(tab, devices):
+    names, path = devices
+    tab.page.goto(path.as_uri())
+    tab.drawn()
+    ticks = in_figures(tab, "[figure.layout.xaxis.tickvals, figure.layout.xaxis.ticktext]")
+    months = ["Nov<br>2023", "Dec", "Jan<br>2024", "Feb", "Mar", "Apr", "May", "Jun", "Jul"]
+    assert ticks == 3 * [[[5, 9, 13, 18, 22, 26, 31, 35, 39], months]]
+    marked = "figure.data.filter((one) => one.yaxis === 'y99').map((one) => one.x)"
+    assert in_figures(tab, marked) == [[[25, 25, None]], [], [[25, 25, None]]]
+    spots = "figure.data.filter((one) => one.mode === 'markers').map((one) => [one.x, one.y])"
+    assert in_figures(tab, spots) == [[], [[[25], [1]]], []]
+    tab.see("#story", "2023-10-02 to 2024-07-01 · 40 batches")
+    for legend in ("#scores-legend", "#map-legend", "#block-legend"):
+        tab.see(legend, "sudden change")
+    tab.see("#pattern-list", names[1])
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_report_fits_a_phone(browser, finished, tmp_path, scheme):
     path = write_report(finished, tmp_path / "report.html")
@@ -320,12 +440,11 @@ def test_names_are_shown_as_text(tab, tmp_path):
 
     def looks_right():
         tab.drawn()
-        tab.see(
-            "#event-list", "Batch <b>8</b>: mean of <img src=x onerror=alert(1)> changed at once"
-        )
+        tab.see("#event-list", "mean of <img src=x onerror=alert(1)> changed at once")
+        tab.see("#event-list", "<b>8</b>")
         assert tab.page.locator("img").count() == 0
         labels = tab.page.locator("#map-figure .ytick text").all_text_contents()
-        assert labels[0].startswith("<img src=x onerror=alert(1)")
+        assert labels[0].startswith("<img src=x ")
         assert "<b>0</b>" in tab.page.locator("#scores-figure .xtick text").all_text_contents()
 
     tab.page.goto(page.as_uri())

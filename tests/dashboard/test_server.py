@@ -76,7 +76,7 @@ def test_it_tells_what_the_run_found(page, finished):
     overview = told(page, "/overview?run=first")
     assert overview["blocks"] == ["x", "y", "z"]
     assert len(overview["labels"]) == 40
-    assert overview["story"][0].startswith("40 batches (0 to 39)")
+    assert overview["story"]["headline"].startswith("0 to 39 · 40 batches · ")
     block = told(page, "/block?run=first&number=1")
     assert [parameter["name"] for parameter in block["parameters"]] == [
         "mean of y",
@@ -208,6 +208,26 @@ def test_a_run_that_goes_on_and_one_that_takes_its_place(tmp_path):
         broken = news(page, "run", lambda now: "cannot be read" in (now["ended"] or ""))
         assert "not a record of a run" in broken["ended"]
         assert broken["num_batches"] == 4
+
+
+def test_it_waits_until_all_who_look_have_seen_the_end(tmp_path):
+    folder = tmp_path / "run"
+    learned(folder, sb.SVB(), list(stream(3)))
+    with Dashboard(folder, port=0) as page:
+        page.wait_until_seen(20.0)  # nobody looks
+        connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=20)
+        connection.request("GET", "/live?run=run")
+        answer = connection.getresponse()
+        while not answer.readline().startswith(b"data: "):
+            pass
+        started = time.monotonic()
+        page.wait_until_seen(2.0)  # the end is known, but nobody has asked for the last figures
+        assert time.monotonic() - started > 1.9
+        told(page, "/overview?run=run")
+        started = time.monotonic()
+        page.wait_until_seen(20.0)
+        assert 0.5 < time.monotonic() - started < 10.0
+        connection.close()
 
 
 def test_many_streams(tmp_path):

@@ -1,6 +1,7 @@
 """A digest shows what the records say, whatever their number."""
 
 import base64
+import collections
 import dataclasses
 import json
 
@@ -51,7 +52,9 @@ def long(run):
             label=f"b{index}",
             rho={"x": rng.uniform(), "y": rng.uniform()},
             moved={"x": rng.exponential(), "y": rng.exponential()},
-            log_restart={"x": -1.0, "y": -1.0},
+            alone={"x": {"mean of x": rng.normal()}, "y": {"mean of y": rng.normal()}},
+            looks={"x": ((-1.0, -1.0),), "y": ((-1.0, -1.0),)},
+            compared={},
             prequential=rng.normal(),
             parameters={"x": {"mean of x": (rng.normal(), 1.0)}, "y": {"mean of y": (0.0, 1.0)}},
         )
@@ -86,10 +89,55 @@ def test_scores_are_those_of_the_run(run):
 
 def test_events_are_those_of_the_run(run):
     digest = digested(run.records)
-    assert digest.drift.events == run.drift.events
+    told = list(run.drift)
+    assert list(digest.events) == told
     assert [event["sentence"] for event in digest.news()["events"]] == [
-        event.sentence for event in run.drift
+        event.sentence for event in told
     ]
+    overview = digest.overview()
+    kinds = list(overview["kinds"])
+    assert [
+        (first, last, kinds[kind], overview["blocks"][block])
+        for first, last, kind, block in overview["marks"]
+    ] == [(event.first, event.last, event.kind, event.block) for event in told]
+    assert {one["block"] for one in overview["patterns"]} == {"x", "y"}
+
+
+def test_what_was_believed_is_compared_with_the_mean_so_far_and_the_last_batch(run):
+    digest = digested(run.records)
+    ratios = []
+    for block in ("x", "y"):
+        name = f"mean of {block}"
+        alone = np.array([record.alone[block][name] for record in run.records])
+        believed = np.array([record.parameters[block][name][0] for record in run.records])
+        so_far = np.cumsum(alone) / np.arange(1, 31)  # all batches have 30 rows to learn
+        errors = [np.abs(alone[1:] - each[:-1]).mean() for each in (believed, so_far, alone)]
+        assert digest._foreseen.errors(block, name) == pytest.approx(errors)
+        ratios.append([errors[0] / errors[1], errors[0] / errors[2]])
+    mean, last, number = digest.foreseen
+    assert (mean, last) == pytest.approx(np.exp(np.log(ratios).mean(0)))
+    assert number == 2
+    assert mean < 0.9  # x has changed
+    assert digested(run.records[:5]).foreseen is None
+    less = f"its error is {100 * (1 - mean):.0f} % less than that of the mean of all batches"
+    assert less in tell(digest).said[0]
+
+
+def test_names_that_differ_at_their_end_stay_apart(run):
+    names = [f"{'a long name of a sensor ' * 20}number {number}" for number in range(2)]
+    records = [
+        dataclasses.replace(
+            record,
+            parameters={name: {f"mean of {name}": (0.0, 1.0)} for name in names},
+            alone=None,
+            moved=None,
+            rho=None,
+        )
+        for record in run.records
+    ]
+    shown = digested(records).overview()["blocks"]
+    assert [name[-8:] for name in shown] == ["number 0", "number 1"]
+    assert {len(name) for name in shown} == {160}
 
 
 def test_parameters_of_a_block(run):
@@ -172,24 +220,26 @@ def test_every_policy_can_be_shown(policy):
     digest = digested(run.records)
     data = [digest.news(), digest.overview(), digest.block(1), digest.all_parameters(1000)]
     json.loads(json.dumps(data, allow_nan=False))
-    assert len(tell(digest)) >= 3
+    story = tell(digest)
+    assert story.changed.startswith("Nothing beyond the usual fluctuation in 8 batches.")
+    assert len(story.said) >= 2
 
 
 def test_no_record_yet():
     digest = Digest("empty")
     json.dumps([digest.news(), digest.overview(), digest.all_parameters(1000)], allow_nan=False)
-    assert tell(digest) == ["No batch has been learned yet."]
+    assert tell(digest).headline == "No batch has been learned yet."
 
 
 def test_nothing_is_said_of_changes_that_were_not_looked_for(run):
     nothing = [dataclasses.replace(record, parameters=None, moved=None) for record in run.records]
-    assert "its records say nothing of parameters" in tell(digested(nothing))[-1]
-    said = tell(digested(run.records[:1]))
-    assert said[0].startswith("1 batch (0) of 30 rows was learned")
-    assert said[-1] == "There is nothing yet to compare the first batch with."
+    assert "its records say nothing of parameters" in tell(digested(nothing)).changed
+    story = tell(digested(run.records[:1]))
+    assert story.headline.startswith("0 · 1 batch · 30 rows learned")
+    assert story.changed == "There is nothing yet to compare the first batch with."
     stopped = digested(run.records)
     stopped.ended = "stopped: no more disk"
-    assert tell(stopped)[-1] == "The run has not come to its end: stopped: no more disk."
+    assert tell(stopped).said[-1] == "The run has not come to its end: stopped: no more disk."
 
 
 def test_runs_of_different_data_are_not_compared(run):
@@ -200,12 +250,39 @@ def test_runs_of_different_data_are_not_compared(run):
 
 def test_the_story(run):
     digest = digested(run.records, "MHPP")
-    said = tell(digest)
-    assert said[0] == "30 batches (0 to 29) of 900 rows were learned, and 300 rows were held out."
-    assert f"{run.scores.test_predictive:.4f} nats a row" in said[1]
-    assert "1 sudden change" in said[3]
+    story = tell(digest)
+    assert story.headline == "0 to 29 · 30 batches · 900 rows learned, 300 more held out"
+    assert story.changed == "In 1 of 30 batches something changed: 1 sudden change."
+    (told,) = story.changes
+    assert told.startswith("Batch 20: mean of x changed at once, ")
+    assert f"{run.scores.test_predictive:.4f} nats a row" in story.said[1]
     other = digested(learned(sb.SVB()).records, "SVB")
     (first, *_) = compare_in_words([other, digest])
     assert first.startswith("Best by held-out rows, predictive density: MHPP, ")
     gap = other.scores["test_predictive"] - digest.scores["test_predictive"]
     assert f"SVB {gap:+.4f}" in first
+
+
+def test_changes_are_told_batch_by_batch_and_the_most_important_first(run):
+    (event,) = run.drift
+
+    def at(first, block, evidence):
+        return dataclasses.replace(
+            event, block=block, first=first, last=first, label=f"b{first}", evidence=evidence
+        )
+
+    events = [at(number, "x", 20.0 + number) for number in range(7)]
+    events += [at(3, "y", 90.0), at(3, "z", 10.0), at(3, "v", 9.0), at(3, "w", 8.0)]
+    digest = digested(run.records)
+    digest._monitor._events = {(one.block, one.first): one for one in events}
+    story = tell(digest)
+    assert [sentence.split(":")[0] for sentence in story.changes] == [
+        f"Batch b{number}" for number in (2, 3, 4, 5, 6)
+    ]
+    assert (
+        story.more == "These are the 5 most important batches; the table of changes has 2 others."
+    )
+    assert story.changes[1].count("mean of x changed at once") == 3
+    assert story.changes[1].endswith("; and 2 more.")
+    counts = collections.Counter(one["first"] for one in digest.told())
+    assert counts == {number: 1 + 4 * (number == 3) for number in range(7)}

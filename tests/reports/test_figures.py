@@ -107,8 +107,8 @@ def test_scores_of_methods():
     ax = drawn(reports.plot_scores(found, "prequential"))
     expected = [record.prequential for record in found.runs["HPP"].records[1:]]
     assert ax.lines[1].get_ydata()[1:].tolist() == expected
-    with pytest.raises(ValueError, match="have no forecast; there are"):
-        reports.plot_scores(found, "forecast")
+    with pytest.raises(ValueError, match="have no accuracy; there are"):
+        reports.plot_scores(found, "accuracy")
 
 
 def test_a_parameter_with_its_band_and_its_changes():

@@ -3,6 +3,7 @@
 import collections
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -30,11 +31,11 @@ class Followed:
     Args:
         name: What it is called.
         folder: Where its records are.
-        false_alarms: How many false alarms per batch to allow, all blocks together.
+        drift: Settings of ``DriftMonitor``.
     """
 
-    def __init__(self, name: str, folder: Path, false_alarms: float) -> None:
-        self._name, self._folder, self._false_alarms = name, folder, false_alarms
+    def __init__(self, name: str, folder: Path, drift: Mapping[str, Any]) -> None:
+        self._name, self._folder, self._drift = name, folder, drift
         self._lock = threading.Lock()
         self._looked = 0.0
         self._trouble: str | None = None
@@ -71,7 +72,7 @@ class Followed:
     def overview(self) -> dict[str, Any]:
         """The story, curves and maps."""
         with self._lock:
-            return {**self._digest.overview(), "story": tell(self._digest)}
+            return {**self._digest.overview(), "story": tell(self._digest)._asdict()}
 
     def block(self, number: int) -> dict[str, Any]:
         """Parameters of a block."""
@@ -80,7 +81,7 @@ class Followed:
 
     def _open(self) -> None:
         self._reader = RecordReader(self._folder)
-        self._digest = Digest(self._name, false_alarms=self._false_alarms)
+        self._digest = Digest(self._name, **self._drift)
         self._share = 0.0
         self._trouble = None
 
@@ -110,13 +111,13 @@ class Folder:
 
     Args:
         path: The folder; it need not be there yet.
-        false_alarms: How many false alarms per batch to allow, all blocks together.
+        drift: Settings of ``DriftMonitor``.
     """
 
-    def __init__(self, path: Path, false_alarms: float) -> None:
-        DriftMonitor(false_alarms=false_alarms)  # says what is wrong with it, before anybody looks
+    def __init__(self, path: Path, drift: Mapping[str, Any]) -> None:
+        DriftMonitor(**drift)  # says what is wrong with it, before anybody looks
         self._path = path
-        self._false_alarms = false_alarms
+        self._drift = drift
         self._lock = threading.Lock()
         self._followed: collections.OrderedDict[str, Followed] = collections.OrderedDict()
 
@@ -134,7 +135,7 @@ class Folder:
         """A run by its name; ``KeyError`` if there is none of that name."""
         with self._lock:
             if key not in self._followed:
-                self._followed[key] = Followed(key, runs_in(self._path)[key], self._false_alarms)
+                self._followed[key] = Followed(key, runs_in(self._path)[key], self._drift)
             self._followed.move_to_end(key)
             while len(self._followed) > _FOLLOWED:
                 self._followed.popitem(last=False)

@@ -1,6 +1,7 @@
 """The server of the live page: on this machine alone unless told otherwise, and reading nothing but runs."""
 
 import contextlib
+import dataclasses
 import errno
 import hmac
 import ipaddress
@@ -12,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from http.cookies import SimpleCookie
 from pathlib import Path
-from typing import Self, final
+from typing import Any, Self, final
 from urllib.parse import parse_qs, urlencode
 
 try:
@@ -47,6 +48,8 @@ _PAUSE = 0.15
 _BEAT = 10.0
 """Seconds after which a line is sent where there is no news, so that a lost connection is noticed."""
 _SHORTEST = 8
+_SILENCE = 1.0
+"""Seconds without a question after which those who are connected have all that they want."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -65,7 +68,7 @@ class Dashboard:
         host: The address to listen on. Another one than this machine's own needs a token.
         port: The port; by default 8350, or a free one where that is taken.
         token: A word of at least 8 letters that visitors have to give, as ``?token=...`` in the address.
-        false_alarms: How many false alarms per batch to allow, all blocks together.
+        **drift: Settings of ``DriftMonitor``: ``false_alarms``, ``min_change``, ``seasonal``.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class Dashboard:
         host: str = "127.0.0.1",
         port: int | None = None,
         token: str | None = None,
-        false_alarms: float = 0.01,
+        **drift: Any,
     ) -> None:
         is_local = _is_loopback(host)
         if token is None and not is_local:
@@ -90,15 +93,20 @@ class Dashboard:
         if Path(folder).is_file():
             message = f"{folder} is a file; give the folder that run(..., record=folder) writes to"
             raise NotADirectoryError(message)
-        self._folder = Folder(Path(folder), false_alarms)
+        self._folder = Folder(Path(folder), drift)
+        self._visitors: list[_Visitor] = []
         self._plotly = plotly_script()
         self._socket = _listening(host, port)
         self._host, self._token = host, token
         self.port: int = self._socket.getsockname()[1]
-        guarded = _Guard(self._app(), token, self.port, is_local=is_local)
+        self._guard = _Guard(self._app(), token, self.port, is_local=is_local)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                guarded, log_level="warning", timeout_graceful_shutdown=1, lifespan="off", ws="none"
+                self._guard,
+                log_level="warning",
+                timeout_graceful_shutdown=1,
+                lifespan="off",
+                ws="none",
             )
         )
         self._thread: threading.Thread | None = None
@@ -116,6 +124,19 @@ class Dashboard:
     def serve(self) -> None:
         """Serve until the program is interrupted."""
         self._server.run(sockets=[self._socket])
+
+    def wait_until_seen(self, most: float = 60.0) -> None:
+        """Wait until all who are connected have seen all of the run that they look at; at most so many seconds.
+
+        Args:
+            most: Seconds after which those who are connected and ask for nothing are not waited for.
+        """
+        end = time.monotonic() + most
+        while time.monotonic() < end and self._thread is not None and self._thread.is_alive():
+            is_silent = time.monotonic() - self._guard.asked >= _SILENCE
+            if is_silent and all(one.has_seen for one in list(self._visitors)):
+                return
+            time.sleep(0.05)
 
     def __enter__(self) -> Self:
         if self._thread is not None:
@@ -161,7 +182,13 @@ class Dashboard:
         if run is None:
             return _unknown()
         await to_thread.run_sync(run.advance)
-        return JSONResponse(await to_thread.run_sync(run.overview))
+        asking = [
+            one for one in self._visitors if one.run is run and one.knows and not one.has_seen
+        ]
+        told = await to_thread.run_sync(run.overview)
+        if asking:  # whichever it is of those who know of the end
+            asking[0].has_seen = True
+        return JSONResponse(told)
 
     async def _block(self, request: Request) -> Response:
         run = await self._run(request)
@@ -187,22 +214,38 @@ class Dashboard:
         """News whenever there are some; a connection that breaks is opened again by the page."""
         yield "retry: 1000\n\n"
         seen, spoke = None, time.monotonic()
-        while not self._server.should_exit:
-            version = await to_thread.run_sync(run.advance)
-            if version != seen:
-                news = await to_thread.run_sync(run.news)
-                yield f"data: {json.dumps(news, allow_nan=False)}\n\n"
-                seen, spoke = version, time.monotonic()
-            elif time.monotonic() - spoke > _BEAT:
-                yield ": still here\n\n"
-                spoke = time.monotonic()
-            await sleep(0.0 if run.is_behind else _PAUSE)
+        visitor = _Visitor(run)
+        self._visitors.append(visitor)
+        try:
+            while not self._server.should_exit:
+                version = await to_thread.run_sync(run.advance)
+                if version != seen:
+                    news = await to_thread.run_sync(run.news)
+                    yield f"data: {json.dumps(news, allow_nan=False)}\n\n"
+                    seen, spoke = version, time.monotonic()
+                    visitor.knows = news["ended"] is not None and news["reading"] is None
+                    visitor.has_seen = False
+                elif time.monotonic() - spoke > _BEAT:
+                    yield ": still here\n\n"
+                    spoke = time.monotonic()
+                await sleep(0.0 if run.is_behind else _PAUSE)
+        finally:
+            self._visitors.remove(visitor)
 
     async def _run(self, request: Request) -> Followed | None:
         try:
             return await to_thread.run_sync(self._folder.run, request.query_params.get("run", ""))
         except (KeyError, OSError, ValueError):
             return None
+
+
+@dataclasses.dataclass(eq=False)
+class _Visitor:
+    """Somebody who is told of a run: whether of its end, and whether all was asked for since."""
+
+    run: Followed
+    knows: bool = False
+    has_seen: bool = False
 
 
 @final
@@ -214,13 +257,16 @@ class _Guard:
         self._token = token
         self._cookie = f"streambayes-{port}"
         self._is_local = is_local
+        self.asked = 0.0  # when something was last asked or answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         answer = self._refusal(scope)
         if answer is None:
+            self.asked = time.monotonic()
             await self._app(scope, receive, _with_headers(send))
+            self.asked = time.monotonic()
         else:
             await answer(scope, receive, _with_headers(send))
 

@@ -10,23 +10,32 @@ from typing import Any, final
 import numpy as np
 
 from streambayes.drift import Drift, DriftEvent, DriftMonitor
+from streambayes.drift._event import as_number
 from streambayes.learning import StepRecord
 from streambayes.learning._record import RunFacts
+from streambayes.reports._foreseen import Errors, Foreseen
 
-__all__ = ["SCORES", "Digest", "short"]
+__all__ = ["KINDS", "SCORES", "Digest", "brief", "short"]
 
 SCORES = {
     "test_predictive": "held-out rows, predictive density",
     "test_bound": "held-out rows, bound (TMLL)",
     "prequential": "whole batch, before learning it",
-    "forecast": "rows to learn, forecast",
 }
 """Scores, the most telling first, and what they are of."""
+KINDS = {
+    "abrupt": ("sudden change", "sudden changes"),
+    "gradual": ("slow drift", "slow drifts"),
+    "recurring": ("return to an earlier state", "returns to an earlier state"),
+    "new": ("new column", "new columns"),
+    "outlier": ("unusual batch", "unusual batches"),
+    "provisional": ("change or unusual batch", "changes or unusual batches"),
+}
+"""What happened, in words: once and several times."""
 _WEIGHTS: dict[str, Callable[[StepRecord], int]] = {
     "test_predictive": lambda record: record.num_test,
     "test_bound": lambda record: record.num_test,
     "prequential": lambda record: record.num_rows + record.num_test,
-    "forecast": lambda record: record.num_rows,
 }
 """Rows that a score is a mean over."""
 _ALL = "all blocks"
@@ -34,6 +43,8 @@ _COLUMNS = 1024
 _CELLS = 600_000
 _RECENT = 20
 _TOLD = 300
+_PATTERNS = 200
+_RESTLESS = ("trend", "jumps", "wanders", "fluctuates", "steady", "new")
 _NAME = 160
 _SPANS = {"rho": (0.0, 1.0), "moved": (-4.0, 4.0)}
 """What the colours of a map stand for; movement in powers of ten."""
@@ -50,10 +61,10 @@ class Digest:
 
     Args:
         name: What the run is called.
-        false_alarms: How many false alarms per batch to allow, all blocks together.
+        **drift: Settings of ``DriftMonitor``: ``false_alarms``, ``min_change``, ``seasonal``.
     """
 
-    def __init__(self, name: str, *, false_alarms: float = 0.01) -> None:
+    def __init__(self, name: str, **drift: Any) -> None:
         self.name = name
         self.facts = RunFacts()
         self.ended: str | None = None
@@ -62,7 +73,9 @@ class Digest:
         self.num_test = 0
         self.seconds = 0.0
         self.outcomes: collections.Counter[str] = collections.Counter()
-        self._monitor = DriftMonitor(false_alarms=false_alarms)
+        self._monitor = DriftMonitor(**drift)
+        self._drift: Drift | None = None
+        self._foreseen = Foreseen()
         self._sums: dict[str, tuple[float, int]] = {}
         self._recent: collections.deque[tuple[int, float]] = collections.deque(maxlen=_RECENT)
         self._last_label = ""
@@ -91,6 +104,7 @@ class Digest:
         self._recent.append((record.num_rows + record.num_test, record.seconds))
         self._last_label = record.label
         self._monitor.take(record)
+        self._foreseen.take(record)
         self._keep(column, record)
         self._moved.put(column, record.moved or {})
         parameters = [
@@ -103,9 +117,21 @@ class Digest:
         self._add_scores(column, record)
 
     @property
+    def events(self) -> tuple[DriftEvent, ...]:
+        """What is told of changes, in the order of first batches."""
+        return tuple(event for event in self._monitor.events if event.is_told)
+
+    @property
     def drift(self) -> Drift:
-        """What has changed."""
-        return Drift(self._monitor.events, self.num_batches)
+        """What has changed, and how blocks go on where nothing does."""
+        if self._drift is None or self._drift.num_batches != self._monitor.num_batches:
+            self._drift = Drift.of(self._monitor)
+        return self._drift
+
+    @property
+    def foreseen(self) -> tuple[float, float, int] | None:
+        """How near the next batch was to what was believed, as ``Foreseen.ratios``."""
+        return self._foreseen.ratios()
 
     @property
     def tells_of_parameters(self) -> bool:
@@ -140,7 +166,7 @@ class Digest:
 
     def news(self, most_events: int = 50) -> dict[str, Any]:
         """What changes with every batch, as plain data."""
-        events = self._monitor.events
+        events = self.events
         return {
             "name": short(self.name),
             "facts": dataclasses.asdict(self.facts),
@@ -166,11 +192,14 @@ class Digest:
             "starts": self._starts[::factor],
             "step": self._step * factor,
             "titles": SCORES,
+            "marks": self._marks(blocks),
+            "kinds": {kind: once for kind, (once, _) in KINDS.items()},
+            "patterns": self._patterns(),
             "curves": {
                 str(name): [_digits(value) for value in row]
                 for name, row in zip(self._totals.names, self._curves(factor), strict=True)
             },
-            "blocks": [short(name) for name in blocks],
+            "blocks": [brief(name) for name in blocks],
             "maps": dict(self._maps(blocks, factor)),
         }
 
@@ -188,7 +217,7 @@ class Digest:
             "labels": [short(label) for label in self._labels[::factor]],
             "parameters": [
                 {
-                    "name": short(self._means.names[row][1]),
+                    "name": brief(self._means.names[row][1]),
                     "mean": [
                         _digits(value, _certain(value, sd))
                         for value, sd in zip(mean, deviation, strict=True)
@@ -211,15 +240,39 @@ class Digest:
         return {
             "starts": self._starts[::factor],
             "labels": [short(label) for label in self._labels[::factor]],
-            "names": [short(name) for _, name in names],
+            "names": [brief(name) for _, name in names],
             "homes": [places[home] for home, _ in names],
             "mean": _packed_rows(means),
             "sd": _packed_rows(deviations),
         }
 
     def told(self) -> list[dict[str, Any]]:
-        """The clearest events, as plain data."""
-        return [_plain(event) for event in self.drift.clearest(_TOLD)]
+        """The most important events, as plain data, in the order of their first batches."""
+        events = self.events
+        ranked = sorted(range(len(events)), key=lambda place: -events[place].importance)
+        return [_plain(events[place]) for place in sorted(ranked[:_TOLD])]
+
+    def _marks(self, blocks: list[str]) -> list[list[int]]:
+        """Every event: its first and last batch, the place of its kind and that of its block."""
+        kinds, places = list(KINDS), {block: place for place, block in enumerate(blocks)}
+        return [
+            [event.first, event.last, kinds.index(event.kind), places.get(event.block, -1)]
+            for event in self.events
+        ]
+
+    def _patterns(self) -> list[dict[str, Any]]:
+        """How every block goes on and how near what was believed came to the next batch; the restless first."""
+        ranked = sorted(self.drift.patterns, key=lambda one: _RESTLESS.index(one.kind))
+        return [
+            {
+                "block": brief(one.block),
+                "parameter": brief(one.parameter),
+                "kind": one.kind,
+                "words": short(one.words, 300),
+                "errors": _shown(self._foreseen.errors(one.block, one.parameter)),
+            }
+            for one in ranked[:_PATTERNS]
+        ]
 
     def _open_column(self, record: StepRecord) -> None:
         if len(self._labels) == _COLUMNS:
@@ -379,13 +432,23 @@ def _packed_rows(values: np.ndarray) -> dict[str, Any]:
 
 def _plain(event: DriftEvent) -> dict[str, Any]:
     return {
-        "block": short(event.block),
+        "block": brief(event.block),
         "kind": event.kind,
+        "called": KINDS[event.kind][0],
         "first": event.first,
         "last": event.last,
         "label": short(event.label),
+        "last_label": short(event.last_label),
+        "what": short(event.what, 600),
         "sentence": short(event.sentence, 600),
+        "size": _digits(max((change.size for change in event.changes), default=math.inf), 2),
+        "evidence": _digits(event.evidence, 3),
     }
+
+
+def _shown(errors: Errors | None) -> list[str] | None:
+    """Errors to two digits."""
+    return None if errors is None else [as_number(each, each / 10.0) for each in errors]
 
 
 def _digits(value: float | None, number: int = 6) -> float | None:
@@ -401,6 +464,12 @@ def _certain(value: float, spread: float) -> int:
         return 6
     places = math.floor(math.log10(abs(value))) - math.floor(math.log10(spread))
     return min(max(places + 4, 6), 17)
+
+
+def brief(name: str, most: int = _NAME) -> str:
+    """A name on one line, and not too long: its beginning and its end, by which names differ."""
+    line = " ".join(name.split())
+    return line if len(line) <= most else f"{line[: most // 2]}…{line[1 - (most + 1) // 2 :]}"
 
 
 def short(text: str, most: int = _NAME) -> str:

@@ -27,7 +27,7 @@ __all__ = ["plot_retained", "plot_rho", "plot_run", "plot_scores"]
 
 _FEW = 5
 _MOST_COLUMNS = 2000
-Score = Literal["test_bound", "test_predictive", "prequential", "forecast"]
+Score = Literal["test_bound", "test_predictive", "prequential"]
 
 
 def plot_run(run: Run, *, dark: bool = False) -> "Figure":

@@ -82,29 +82,36 @@ def plot_components(records: RecordSource, x: str, y: str, *, dark: bool = False
         dark: Light on dark.
     """
     held = list(records_of(records))
+    known = [name for parameters in _last(held).values() for name in parameters]
+    heads = [_centre(known, column) for column in (x, y)]
     tails = [
-        name.removeprefix(f"mean of {x}")
-        for parameters in _last(held).values()
-        for name in parameters
-        if name == f"mean of {x}" or name.startswith(f"mean of {x} | ")
+        name.removeprefix(heads[0])
+        for name in known
+        if name == heads[0] or name.startswith(f"{heads[0]} | ")
     ]
-    if not tails:
-        message = f"plot_components: no means of column {x!r} in these records"
-        raise ValueError(message)
     figure, (ax,) = new_figure(6.0, 5.4, dark=dark)
     for tail, colour in zip(tails, colours(), strict=False):
         ways = []
-        for column in (x, y):
-            name = f"mean of {column}{tail}"
+        for head in heads:
+            name = f"{head}{tail}"
             home = _home(held, name)
             ways.append([_found(record, home, name)[0] for record in held])
         ax.plot(*ways, color=colour, linewidth=1.0, alpha=0.7)
         ax.plot(ways[0][0], ways[1][0], "o", color=colour, markerfacecolor="none")
         ax.plot(ways[0][-1], ways[1][-1], "o", color=colour, label=plain(tail.strip(" |")) or None)
-    ax.set_xlabel(f"mean of {plain(x)}")
-    ax.set_ylabel(f"mean of {plain(y)}")
+    ax.set_xlabel(plain(heads[0]))
+    ax.set_ylabel(plain(heads[1]))
     add_legend(ax)
     return figure
+
+
+def _centre(known: Sequence[str], column: str) -> str:
+    """What the centres of a column are called: means, or medians where its logarithm is modelled."""
+    for head in (f"mean of {column}", f"median of {column}"):
+        if any(name == head or name.startswith(f"{head} | ") for name in known):
+            return head
+    message = f"plot_components: no means of column {column!r} in these records"
+    raise ValueError(message)
 
 
 def _last(records: Sequence[StepRecord]) -> dict[str, dict[str, tuple[float, float]]]:

@@ -21,8 +21,8 @@ __all__ = ["asset", "fill_page", "plotly_script", "write_report"]
 _MOST_RUNS = 50
 _BYTES = 5_500_000
 """For the parameters of all runs, so that a report stays small enough to send."""
-_TOLD = 20
-_TOLD_OF_OTHERS = 5
+_TOLD_OF_OTHERS = 2
+_COLUMNS = 4
 _POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data: blob:\">\n"
@@ -36,17 +36,17 @@ def write_report(
     path: str | Path,
     *,
     title: str | None = None,
-    false_alarms: float = 0.01,
     on_progress: Callable[[str, float], Any] | None = None,
+    **drift: Any,
 ) -> Path:
     """Write a report of a run, or of several, into one file that needs no network.
 
     Args:
         source: A run, a comparison, runs by name, records, or a folder of records or of such folders.
         path: The file to write; what is there is replaced.
-        title: What the report is called; by default the name of the run or of its policy.
-        false_alarms: How many false alarms per batch to allow, all blocks together.
+        title: What the report is called; by default the name of the run's folder, or its columns.
         on_progress: Called with the name of a run and the share of its records that has been read.
+        **drift: Settings of ``DriftMonitor``: ``false_alarms``, ``min_change``, ``seasonal``.
     """
     target = Path(path).resolve()
     if target.name == RECORDS:
@@ -59,7 +59,7 @@ def write_report(
         raise IsADirectoryError(message)
     digests = []
     for name, run in _named(source).items():
-        digest = Digest(name, false_alarms=false_alarms)
+        digest = Digest(name, **drift)
         _read(digest, run, on_progress or (lambda *_: None))
         digests.append(digest)
     if not any(digest.num_batches for digest in digests):
@@ -100,7 +100,7 @@ def _named(source: Reportable) -> Mapping[str, RecordSource]:
             raise ValueError(message)
         return named
     if isinstance(source, Run):
-        return {source.learner.forgetting.name: source}
+        return {_called(source): source}
     if not isinstance(source, str | Path):
         return {"run": source}
     if Path(source).is_file():
@@ -115,6 +115,15 @@ def _named(source: Reportable) -> Mapping[str, RecordSource]:
         message = f"{source} holds {len(runs):,} runs, and a report has room for {_MOST_RUNS}: choose one, such as {first}"
         raise ValueError(message)
     return dict(runs)
+
+
+def _called(run: Run) -> str:
+    """A run's folder, else the columns of its data."""
+    if run.folder is not None:
+        return next(iter(runs_in(run.folder)), run.folder.name)
+    names = [column.name for column in run.learner.model.columns]
+    more = f" and {len(names) - _COLUMNS} more" if len(names) > _COLUMNS else ""
+    return ", ".join(names[:_COLUMNS]) + more
 
 
 def _read(digest: Digest, source: RecordSource, on_progress: Callable[[str, float], Any]) -> None:
@@ -176,7 +185,7 @@ def _page(digests: list[Digest], title: str | None) -> str:
 
 
 def _story(digests: list[Digest]) -> str:
-    """In words, the clearest changes, and a table of scores."""
+    """In words, the most important changes, and a table of scores."""
     parts = []
     best = best_of(digests)
     if len(digests) > 1:
@@ -185,16 +194,13 @@ def _story(digests: list[Digest]) -> str:
     for digest in digests:
         if len(digests) > 1:
             parts.append(f"<h2>{html.escape(short(digest.name))}</h2>")
-        said = tell(digest)
-        parts.append(_paragraph(said[0], "lead"))
-        parts += [_paragraph(sentence) for sentence in said[1:]]
-        events = digest.drift.clearest(_TOLD if digest is best else _TOLD_OF_OTHERS)
-        if events:
-            number = len(digest.drift.events)
-            if number > len(events):
-                parts.append(_paragraph(f"The {len(events)} clearest of {number:,}:"))
-            items = "".join(f"<li>{html.escape(short(one.sentence, 600))}</li>" for one in events)
+        story = tell(digest) if digest is best else tell(digest, _TOLD_OF_OTHERS)
+        parts.append(_paragraph(story.headline, "headline"))
+        parts.append(_paragraph(story.changed, "lead"))
+        if story.changes:
+            items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in story.changes)
             parts.append(f"<ul>{items}</ul>")
+        parts += [_paragraph(said) for said in (story.more, *story.said) if said is not None]
     return "\n".join(parts)
 
 
@@ -207,7 +213,7 @@ def _table(digests: list[Digest]) -> str:
             f"{digest.num_batches:,}",
             f"{digest.num_rows:,}",
             *(f"{digest.scores[name]:.4f}" if name in digest.scores else "-" for name in scores),
-            f"{len(digest.drift.events):,}",
+            f"{len(digest.events):,}",
             f"{digest.seconds:.1f}",
         ]
         for digest in digests

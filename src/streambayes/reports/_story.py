@@ -1,51 +1,145 @@
 """What a run, or several, has found, in words."""
 
-from collections.abc import Sequence
+import collections
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from streambayes.reports._digest import SCORES, Digest, short
+from streambayes.reports._digest import KINDS, SCORES, Digest, brief, short
 
-__all__ = ["best_of", "compare_in_words", "tell"]
+__all__ = ["Story", "best_of", "compare_in_words", "tell"]
 
-_KINDS = {
-    "abrupt": ("sudden change", "sudden changes"),
-    "gradual": ("slow drift", "slow drifts"),
-    "recurring": ("return to an earlier state", "returns to an earlier state"),
-    "outlier": ("unusual batch that did not last", "unusual batches that did not last"),
-    "new": ("column that began to vary", "columns that began to vary"),
-}
+_TOLD = 5
 _OFTEN = 5
 
 
-def tell(digest: Digest) -> list[str]:
-    """Sentences about one run: what was learned, how well, what was kept, what has changed."""
+class Story(NamedTuple):
+    """What one run has found.
+
+    Attributes:
+        headline: Dates, batches, rows, model and policy.
+        changed: What has changed, in a sentence.
+        changes: The most important changes, a sentence for each batch.
+        more: What was left of the changes, if anything.
+        said: How well it predicted, what was kept of the past, and what was out of the ordinary.
+    """
+
+    headline: str
+    changed: str
+    changes: list[str]
+    more: str | None
+    said: list[str]
+
+
+def tell(digest: Digest, most: int = _TOLD) -> Story:
+    """What one run has found, with so many changes."""
     if not digest.num_batches:
-        return ["No batch has been learned yet."]
-    said = [_learned(digest)]
+        return Story("No batch has been learned yet.", "", [], None, [])
+    changes = digest.drift.by_batch(most)
+    left = len(digest.drift) - sum(len(change.events) for change in changes)
+    others = "1 other" if left == 1 else f"{left:,} others"
+    return Story(
+        headline=_headline(digest),
+        changed=_changed(digest),
+        changes=[short(change.sentence, 900) for change in changes],
+        more=f"These are the {most} most important batches; the table of changes has {others}."
+        if left
+        else None,
+        said=[*_predicted(digest), *_kept(digest), *_out_of_the_ordinary(digest)],
+    )
+
+
+def _headline(digest: Digest) -> str:
+    first, last = (short(label, 40) for label in digest.span)
+    batches = "1 batch" if digest.num_batches == 1 else f"{digest.num_batches:,} batches"
+    parts = [first if first == last else f"{first} to {last}", batches]
+    held_out = f", {digest.num_test:,} more held out" if digest.num_test else ""
+    parts.append(f"{digest.num_rows:,} rows learned{held_out}")
+    if digest.facts.model is not None:
+        parts.append(f"model {short(digest.facts.model, 60)}")
+    if digest.facts.policy is not None:
+        parts.append(f"forgetting {short(digest.facts.policy, 60)}")
+    return " · ".join(parts)
+
+
+def _changed(digest: Digest) -> str:
+    drift = digest.drift
+    if not digest.tells_of_parameters:
+        return "Whether anything has changed is not known: its records say nothing of parameters."
+    if digest.num_batches == 1:
+        return "There is nothing yet to compare the first batch with."
+    if not len(drift):
+        return short(str(drift), 600)
+    batches = {(event.kind, event.first, event.kind == "new" and event.block) for event in drift}
+    kinds: collections.Counter[str] = collections.Counter(kind for kind, *_ in batches)
+    blocks = drift.count("block")
+    parts = [
+        f"{count:,} {KINDS[kind][count > 1]}" for kind in KINDS if (count := kinds.get(kind, 0))
+    ]
+    began = f"{len(drift.by_batch()):,} of {digest.num_batches:,} batches"
+    text = f"In {began} something changed: {', '.join(parts)}."
+    if 1 < len(blocks) < len(drift):
+        often = ", ".join(
+            f"{brief(block, 60)} ({count:,})"
+            for block, count in blocks.most_common(_OFTEN)
+            if count > 1
+        )
+        text += f" Most often: {often}." if often else ""
+    return text
+
+
+def _predicted(digest: Digest) -> Iterable[str]:
+    foreseen = digest.foreseen
+    if foreseen is not None:
+        mean, last, number = foreseen
+        of = "one parameter" if number == 1 else f"{number:,} parameters"
+        yield (
+            f"How well it foresees the next batch ({of}): its error is {_beside(mean)} that of the mean "
+            f"of all batches before (nothing forgotten), and {_beside(last)} that of the last batch "
+            "alone (all else forgotten)."
+        )
     score = next(iter(digest.scores), None)
     if score is not None:
-        said.append(
-            f"How well it predicts ({SCORES[score]}): {digest.scores[score]:.4f} nats a row on average."
+        yield (
+            f"How well it predicts rows ({SCORES[score]}): {digest.scores[score]:.4f} nats a row on "
+            "average, to compare with other models or policies on the same rows."
         )
+
+
+def _beside(ratio: float) -> str:
+    """An error beside another."""
+    if abs(ratio - 1.0) < 0.005:
+        return "as large as"
+    if ratio > 2.0:
+        return f"{ratio:.1f} times"
+    return f"{_percent(abs(1.0 - ratio))} {'less' if ratio < 1.0 else 'more'} than"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %"
+
+
+def _kept(digest: Digest) -> Iterable[str]:
     kept = digest.kept()
     if kept is not None:
         mean, lowest, label, block = kept
-        where = f"in batch {short(label)}" + (f" for {short(block)}" if block else "")
-        said.append(
-            f"It kept {mean:.0%} of the past in every batch."
+        where = f"in batch {short(label)}" + (f" for {brief(block)}" if block else "")
+        yield (
+            f"It kept {_percent(mean)} of the past in every batch."
             if mean - lowest < 1e-9
-            else f"It kept {mean:.0%} of the past on average, and least {where}: {lowest:.0%}."
+            else f"It kept {_percent(mean)} of the past on average, and least {where}: {_percent(lowest)}."
         )
-    said.append(_changed(digest))
+
+
+def _out_of_the_ordinary(digest: Digest) -> Iterable[str]:
     if digest.ended is not None and digest.ended != "finished":
-        said.append(f"The run has not come to its end: {short(digest.ended, 400)}.")
+        yield f"The run has not come to its end: {short(digest.ended, 400)}."
     unusual = [
         f"{count:,} {outcome.replace('_', ' ')}"
         for outcome, count in digest.outcomes.items()
         if outcome != "converged"
     ]
     if unusual:
-        said.append(f"Steps that did not end as usual: {', '.join(unusual)}.")
-    return said
+        yield f"Steps that did not end as usual: {', '.join(unusual)}."
 
 
 def compare_in_words(digests: Sequence[Digest]) -> list[str]:
@@ -76,38 +170,3 @@ def best_of(digests: Sequence[Digest]) -> Digest:
         if known:
             return max(known, key=lambda digest: digest.scores[score])
     return digests[0]
-
-
-def _learned(digest: Digest) -> str:
-    first, last = digest.span
-    batches = "1 batch" if digest.num_batches == 1 else f"{digest.num_batches:,} batches"
-    span = short(first) if first == last else f"{short(first)} to {short(last)}"
-    were = "was" if digest.num_batches == 1 else "were"
-    text = f"{batches} ({span}) of {digest.num_rows:,} rows {were} learned"
-    if digest.facts.policy is not None:
-        text += f" with {short(digest.facts.policy)}"
-    if digest.num_test:
-        text += f", and {digest.num_test:,} rows were held out"
-    return text + "."
-
-
-def _changed(digest: Digest) -> str:
-    drift = digest.drift
-    if not digest.tells_of_parameters:
-        return "Whether anything has changed is not known: its records say nothing of parameters."
-    if digest.num_batches == 1:
-        return "There is nothing yet to compare the first batch with."
-    if not drift.events:
-        return "Nothing has changed."
-    kinds = drift.count("kind")
-    parts = [
-        f"{count:,} {_KINDS[kind][count > 1]}" for kind in _KINDS if (count := kinds.get(kind, 0))
-    ]
-    text = f"What has changed: {', '.join(parts)}."
-    blocks = drift.count("block")
-    if 1 < len(blocks) < len(drift.events):
-        often = ", ".join(
-            f"{short(block, 60)} ({count:,})" for block, count in blocks.most_common(_OFTEN)
-        )
-        text += f" Most often: {often}."
-    return text
