@@ -32,7 +32,6 @@ from streambayes.forgetting import HPP, MHPP, PVB, SVB, SVI, Auto, Fading, Power
 from streambayes.learning import (
     Classification,
     Comparison,
-    Forecast,
     LearnerState,
     ManyInfo,
     ManyStates,
@@ -73,7 +72,6 @@ __all__ = [
     "DriftEvent",
     "DriftMonitor",
     "Fading",
-    "Forecast",
     "Gamma",
     "LearnerState",
     "ManyInfo",

@@ -115,7 +115,8 @@ def test_a_whole_configuration(folder):
     }
     assert config.schema == sb.SchemaPolicy(changed_type="missing")
     assert (config.folder, config.report, config.port) == (folder / "out", True, 0)
-    assert (config.place, config.false_alarms) == (str(folder / "out" / "checkpoints"), 0.05)
+    assert config.place == str(folder / "out" / "checkpoints")
+    assert config.drift == {"false_alarms": 0.05}
     assert [len(batch.columns["x"]) for batch in config.stream] == [3, 3, 2]
     assert not (folder / "out").exists()
 
@@ -132,10 +133,26 @@ def test_a_network(folder):
     assert config.has_times
 
 
+def test_columns_that_are_transformed_or_made(folder):
+    text = VALID.replace("[drift]", '[columns.x]\ntransform = "log"\n[columns.y]\n[drift]')
+    assert read(folder, text).learner.model == sb.models.Gaussian(["x", "y"], {"x": "log"})
+    text = NETWORK.replace('name = "x"', 'names = ["x change"]').replace('"g"', '"weekday"')
+    text = text.replace('categories = ["a", "b"]', 'categories = "weekday"')
+    made = 'time = "time"\ndifference = ["x"]\ncalendar = ["weekday"]'
+    text = text.replace('time = "time"', made)
+    config = read(folder, text + '[columns."x change"]\ntransform = "log"\n')
+    assert config.learner.model.columns[1].transform == "log"
+    assert config.learner.model.columns[0].categories[:2] == ("Mon", "Tue")
+    batches = list(config.stream)
+    assert [batch.columns["weekday"][0] for batch in batches[:3]] == ["Mon", "Tue", "Wed"]
+    assert [batch.columns["x change"][0] for batch in batches[1:3]] == [1.0, 1.0]
+
+
 @pytest.mark.parametrize("name", _keys.MODELS)
 def test_keys_of_models_are_their_arguments(name):
     if name != "Network":
-        parameters = inspect.signature(getattr(sb.models, name)).parameters
+        parameters = dict(inspect.signature(getattr(sb.models, name)).parameters)
+        parameters.pop("transform", None)  # of a column: in [columns.NAME]
         assert list(_keys.MODELS[name].kinds) == list(parameters)
         needed = [key for key, value in parameters.items() if value.default is value.empty]
         assert list(_keys.MODELS[name].needed) == needed
@@ -235,6 +252,37 @@ def test_live_sources_are_not_touched(folder, text, kind):
         ("rows = 3", "rows = 0", "[batches] rows must be a whole number of at least 1, got 0"),
         ("rows = 3", "rows = true", "[batches] rows must be a whole number of at least 1"),
         ("rows = 3\n", "", "[batches] give one of rows, every and by"),
+        (
+            "rows = 3",
+            'rows = 3\ncalendar = ["day"]',
+            "[batches] calendar must be a list with some of",
+        ),
+        (
+            "rows = 3",
+            'rows = 3\ncalendar = ["hour"]',
+            "[batches] calendar needs the name of the time",
+        ),
+        (
+            "rows = 3",
+            'rows = 3\ndifference = ["z"]',
+            "[batches] there is no column 'z' in rows.csv",
+        ),
+        ("[drift]", "[columns]\nx = 1\n[drift]", "[columns.x] must be a section, got 1"),
+        (
+            "[drift]",
+            "[columns.x]\nlog = true\n[drift]",
+            "[columns.x] has no key 'log'; keys are transform",
+        ),
+        (
+            "[drift]",
+            '[columns.x]\ntransform = "sqrt"\n[drift]',
+            '[columns.x] transform must be one of "log"',
+        ),
+        (
+            "[drift]",
+            '[columns.g]\ntransform = "log"\n[drift]',
+            "[columns.g] normal columns of the model are 'x', 'y'",
+        ),
         ("rows = 3", 'rows = 3\nby = "g"', "[batches] give one of rows, every and by"),
         ("rows = 3", 'every = "1d"', "[batches] every needs the name of the time column"),
         ("rows = 3", 'every = "1x"\ntime = "time"', "[batches] every must be a period such as"),
@@ -254,7 +302,7 @@ def test_live_sources_are_not_touched(folder, text, kind):
         ('folder = "out"', 'folder = "out"\ncheckpoints = "no://where"', "[output] "),
         ("keep = 2", "keep = 0", "[output] keep must be a whole number of at least 1"),
         ("report = true", 'report = "yes"', '[output] report must be true or false, got "yes"'),
-        ("0.05", "2", "[drift] false_alarms must lie in (0, 1), got 2"),
+        ("0.05", "2", "[drift] false_alarms must be a number from 1e-12 to 0.5, got 2"),
         ("port = 0", "port = 70000", "[metrics] port must be a whole number between 0 and 65535"),
         ("port = 0\n", "", "[metrics] port is missing"),
         ("[metrics]\nport = 0\n", "metrics = 1\n", "[drift] has no key 'metrics'"),

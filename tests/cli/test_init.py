@@ -47,14 +47,19 @@ def write_trips(path, num_rows=300, step=dt.timedelta(hours=3)):
 def test_a_table_with_times(tmp_path):
     write_trips(tmp_path / "trips.csv")
     found = made("trips.csv")
-    assert found["model"] == {"type": "Gaussian", "names": ["x", "y"]}
+    assert found["model"]["variables"] == [
+        {"kind": "categorical", "name": "kind", "categories": ["a", "b"]},
+        {"kind": "normal", "names": ["x", "y"]},
+    ]
     assert found["source"] == {"type": "files", "files": "trips.csv"}
-    assert found["batches"] == {"every": "6h", "time": "started_time"}
-    assert found["output"] == {"folder": "runs/stream", "report": False}
+    assert found["batches"] == {"every": "1d", "time": "started_time"}
+    assert found["output"] == {"folder": "runs/stream", "report": True}
+    assert found["schema"] == {}
     text = (tmp_path / "stream.toml").read_text()
-    assert '# categories = ["a", "b"]' in text
-    assert '# Not in it: "note", since it is text with 300 values.' in text
-    assert '# Not in it: "empty", since all of its cells that were read are missing.' in text
+    assert "by a look at all 300 rows." in text
+    assert "#   note          left out     text that differs from row to row: 300 values" in text
+    assert "#   empty         left out     all of its cells are missing" in text
+    assert '#   parents = ["kind"]' in text
 
 
 def test_every_optional_key_is_there(tmp_path):
@@ -82,7 +87,7 @@ def test_columns_of_few_values_alone_make_a_network(tmp_path):
     assert found["batches"] == {"rows": 10}
     result = asked("init", "rows.csv", "-o", "other.toml", "--model", "Gaussian")
     assert result.exit_code == 2
-    assert "--model Gaussian needs columns of numbers, and there are none" in result.output
+    assert "Gaussian needs columns of numbers, and there are none" in result.output
 
 
 def test_parquet_in_another_folder_with_odd_names(tmp_path):
@@ -92,7 +97,7 @@ def test_parquet_in_another_folder_with_odd_names(tmp_path):
     table = pa.table(
         {
             "when": days,
-            'the "size"\\\n\x7f': np.arange(3000.0),
+            'the "size"\\\n\x7f': np.arange(3000.0) ** 0.5,
             "is_new": [True, False] * 1500,
             "count": np.arange(3000),
             "timestamp": np.arange(3000),
@@ -105,19 +110,20 @@ def test_parquet_in_another_folder_with_odd_names(tmp_path):
     found = made("data/part-*.parquet", "-o", "configs/it.toml", name="configs/it.toml")
     assert found["source"]["files"] == "../data/part-*.parquet"
     assert found["batches"] == {"every": "1mo", "time": "when"}
-    assert found["model"]["names"] == ['the "size"\\\n\x7f', "count"]
-    network = made("data/part-0.parquet", "-o", "n.toml", "--model", "Network", name="n.toml")
-    assert [each["kind"] for each in network["model"]["variables"]] == ["bernoulli", "normal"]
+    assert [each["kind"] for each in found["model"]["variables"]] == ["bernoulli", "normal"]
+    assert found["model"]["variables"][1]["names"] == ['the "size"\\\n\x7f']
 
 
 def test_times_that_are_late_or_out_of_order(tmp_path):
     moments = [f"2024-01-01T{hour:02d}:{minute:02d}" for hour in range(24) for minute in (0, 30)]
     moments[10], moments[11] = moments[11], moments[10]
     for name, times in (("late", moments), ("wild", moments[::-1])):
-        lines = [f"{moment},{number}" for number, moment in enumerate(times)]
+        lines = [f"{moment},{number**0.5}" for number, moment in enumerate(times)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["date,x", *lines]) + "\n")
-    assert made("late.csv")["batches"] == {"every": "15m", "time": "date", "lateness": "1800s"}
-    assert made("wild.csv", "-o", "wild.toml", name="wild.toml")["batches"] == {"rows": 10}
+    assert made("late.csv")["batches"] == {"every": "6h", "time": "date", "lateness": "1800s"}
+    wild = made("wild.csv", "-o", "wild.toml", name="wild.toml")
+    assert wild["batches"] == {"every": "6h", "time": "date"}
+    assert "# Its rows are not in order of time" in (tmp_path / "wild.toml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -127,7 +133,11 @@ def test_times_that_are_late_or_out_of_order(tmp_path):
         ("rows.txt", "x\n1\n", "is no CSV, Parquet or Arrow file"),
         ("rows.csv", "x,y\n", "has no rows to look at"),
         ("rows.csv", "", "has no rows to look at"),
-        ("rows.csv", "x\nsame\nsame\n", "there is no column that a model could learn ('x': it is"),
+        (
+            "rows.csv",
+            "x\nsame\nsame\n",
+            "there is no column that a model could learn (x: the same in",
+        ),
         ("rows.parquet", "no parquet", "rows.parquet cannot be read"),
     ],
 )
@@ -157,7 +167,7 @@ def test_help_has_examples():
 
 
 def test_cells_that_are_separated_by_other_letters(tmp_path):
-    rows = "".join(f"{n};{n / 2}\n" for n in range(20))
+    rows = "".join(f"{n / 4};{n**2 / 2}\n" for n in range(20))
     (tmp_path / "semi.csv").write_text(f"a;b\n{rows}")
     (tmp_path / "odd.csv").write_text(f"a;b\n{rows}".replace(";", "!"))
     for name, options, letter in (("semi", [], ";"), ("odd", ["--separator", "!"], "!")):
@@ -172,7 +182,8 @@ def test_cells_that_are_separated_by_other_letters(tmp_path):
 def test_of_very_many_columns_the_first_are_taken(tmp_path):
     names = [f"x{number}" for number in range(60)]
     path = tmp_path / "wide.csv"
-    path.write_text(",".join(names) + "\n" + (",".join("1" * 60) + "\n") * 5)
+    lines = "".join(",".join([f"{row / 2}"] * 60) + "\n" for row in range(5))
+    path.write_text(",".join(names) + "\n" + lines)
     output = tmp_path / "wide.toml"
     assert CliRunner().invoke(app, ["init", str(path), "-o", str(output)]).exit_code == 0
     text = output.read_text()
@@ -186,3 +197,139 @@ def test_of_very_many_columns_the_first_are_taken(tmp_path):
 def test_about_twenty_batches(tmp_path, num_rows, rows):
     (tmp_path / "rows.csv").write_text("x\n" + "1\n2\n" * (num_rows // 2) + "3\n" * (num_rows % 2))
     assert made("rows.csv")["batches"] == {"rows": rows}
+
+
+ROWS = 200
+NORMALS = np.random.default_rng(1).normal(size=ROWS)
+MONTHS = np.datetime64("2000-01") + np.arange(ROWS)
+TABLES = {
+    # as economics: a row number, dates, numbers
+    "dates": (
+        {"rownames": np.arange(ROWS), "date": MONTHS.astype("datetime64[D]"), "pce": NORMALS},
+        {"type": "Gaussian", "names": ["pce"]},
+        {"every": "1y", "time": "date"},
+    ),
+    # as an index of dates that pandas writes without a name
+    "index": (
+        {"": MONTHS.astype("datetime64[D]"), "co2": NORMALS},
+        {"type": "Gaussian", "names": ["co2"]},
+        {"every": "1y", "time": ""},
+    ),
+    # as AirPassengers: decimal years
+    "decimal": (
+        {"time": 1949 + np.arange(ROWS) / 12, "value": NORMALS},
+        {"type": "Gaussian", "names": ["value"]},
+        {"every": 1, "time": "time"},
+    ),
+    # as Grunfeld: each firm's years
+    "panel": (
+        {
+            "firm": np.repeat(["a", "b", "c", "d"], 50),
+            "year": np.tile(np.arange(1950, 2000), 4),
+            "value": NORMALS,
+        },
+        {
+            "type": "Network",
+            "variables": [
+                {"kind": "categorical", "name": "firm", "categories": ["a", "b", "c", "d"]},
+                {"kind": "normal", "names": ["value"]},
+            ],
+        },
+        {"every": 2, "time": "year"},
+    ),
+    # as storms without a year: parts of a date
+    "parts": (
+        {"month": np.arange(ROWS) % 12 + 1, "day": np.arange(ROWS) % 28 + 1, "wind": NORMALS},
+        {"type": "Gaussian", "names": ["wind"]},
+        {"rows": 10},
+    ),
+    # as NMES1988: counts, categories in numbers and text
+    "counts": (
+        {
+            "visits": np.random.default_rng(2).poisson(2.0, ROWS),
+            "am": np.arange(ROWS) % 2,
+            "gear": np.arange(ROWS) % 3 + 3,
+            "health": np.array(["poor", "good"])[np.arange(ROWS) // 150],
+        },
+        {
+            "type": "Network",
+            "variables": [
+                {"kind": "bernoulli", "name": "am"},
+                {"kind": "categorical", "name": "gear", "categories": [3, 4, 5]},
+                {"kind": "categorical", "name": "health", "categories": ["good", "poor"]},
+                {"kind": "poisson", "names": ["visits"]},
+            ],
+        },
+        {"rows": 10},
+    ),
+}
+
+
+@pytest.mark.parametrize(("columns", "model", "batches"), TABLES.values(), ids=TABLES)
+def test_a_model_that_a_person_would_propose(tmp_path, columns, model, batches):
+    names = ",".join(columns)
+    lines = [",".join(map(str, cells)) for cells in zip(*columns.values(), strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join([names, *lines]) + "\n")
+    found = made("rows.csv")
+    order = ["bernoulli", "categorical", "normal", "poisson"]
+    if "variables" in found["model"]:
+        found["model"]["variables"].sort(key=lambda each: order.index(each["kind"]))
+    assert found["model"] == model
+    assert found["batches"] == batches
+
+
+def test_what_is_said_beside_the_model(tmp_path):
+    lines = [f"{row % 12 + 1},{row % 28 + 1},{np.exp(NORMALS[row])}" for row in range(ROWS)]
+    (tmp_path / "rows.csv").write_text("\n".join(["month,day,the price", *lines]) + "\n")
+    made("rows.csv")
+    text = (tmp_path / "stream.toml").read_text()
+    assert '# [columns."the price"]\n# transform = "log"\n' in text
+    assert '# ["month", "day"] are parts of a date: joined in one column of\n' in text
+
+
+def test_a_response_and_regressors_are_named(tmp_path):
+    lines = [f"{NORMALS[row]},{row**0.5},{'ab'[row % 2]},{row % 12 + 1}" for row in range(ROWS)]
+    (tmp_path / "rows.csv").write_text("\n".join(["delay,distance,origin,month", *lines]) + "\n")
+    found = made("rows.csv", "--response", "delay", "--regressors", "distance")
+    assert found["model"] == {
+        "type": "LinearRegression",
+        "response": "delay",
+        "regressors": ["distance"],
+    }
+    options = ["--response", "delay", "--regressors", "distance, origin", "-o", "by.toml"]
+    by_origin = made("rows.csv", *options, name="by.toml")["model"]["variables"]
+    assert by_origin[-1] == {"kind": "normal", "name": "delay", "parents": ["origin", "distance"]}
+    classes = made("rows.csv", "--response", "origin", "-o", "c.toml", name="c.toml")["model"]
+    assert classes == {
+        "type": "NaiveBayes",
+        "label": "origin",
+        "classes": ["a", "b"],
+        "normal": ["delay", "distance"],
+    }
+    made("rows.csv", "--response", "month", "--regressors", "origin", "-o", "m.toml", name="m.toml")
+    result = asked("init", "rows.csv", "--response", "delai", "-o", "other.toml")
+    assert result.exit_code == 2
+    assert "there is no column 'delai' (did you mean 'delay'?)" in result.output
+
+
+def test_categories_are_complete(tmp_path):
+    """Also those that come late in the file; of many values the most frequent, and others."""
+    shares = 1.0 / np.arange(1, 301)
+    ports = np.random.default_rng(3).choice(300, 30_000, p=shares / shares.sum())
+    lines = [f"{'z' if row > 29_900 else 'ab'[row % 2]},P{port}" for row, port in enumerate(ports)]
+    (tmp_path / "rows.csv").write_text("\n".join(["kind,port", *lines]) + "\n")
+    found = made("rows.csv")
+    kind, port = found["model"]["variables"]
+    assert kind["categories"] == ["a", "b", "z"]
+    assert (len(port["categories"]), port["categories"][-1]) == (20, "other")
+    assert found["schema"] == {"unseen_category": "other"}
+
+
+def test_what_is_written_runs(tmp_path):
+    lines = [f"{1900 + row},{NORMALS[row]}" for row in range(ROWS)]
+    (tmp_path / "rows.csv").write_text("\n".join(["year,x", *lines]) + "\n")
+    made("rows.csv")
+    result = asked("run", "stream.toml")
+    assert result.exit_code == 0, result.output
+    assert "20, in" in result.output
+    assert (tmp_path / "runs" / "stream" / "report.html").exists()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -112,6 +113,27 @@ def test_a_run_ends_with_records_checkpoints_and_a_report(config, tmp_path):
         assert signal.getsignal(handled) in {signal.default_int_handler, signal.SIG_DFL}
 
 
+def test_columns_that_are_made_and_transformed(config, tmp_path):
+    """What is told is of the ratio, in its own units; a run that goes on has the last value."""
+    for path in sorted(tmp_path.glob("rows-*.csv")):
+        head, *lines = path.read_text().splitlines()
+        cells = [line.split(",") for line in lines]
+        path.write_text("\n".join([head, *(f"{t},{np.exp(float(x))}" for t, x in cells)]) + "\n")
+    change(config, 'names = "x"', 'names = "x ratio"')
+    change(config, "rows = 20", 'rows = 20\ntime = "time"\nratio = ["x"]')
+    change(config, "[output]", '[columns."x ratio"]\ntransform = "log"\n[output]')
+    result = asked(config, "--until", 3)
+    assert result.exit_code == 0, result.output
+    result = asked(config, "--resume")
+    assert result.exit_code == 0, result.output
+    last_record = list(sb.read_records(tmp_path / "out"))[-1]
+    assert list(last_record.parameters["x ratio"]) == [
+        "median of x ratio",
+        "geometric standard deviation of x ratio",
+    ]
+    assert last_record.retained == {"x ratio": 149.0}  # the first row has none
+
+
 def test_a_run_that_was_stopped_goes_on_to_the_same_end(config, tmp_path):
     assert asked(config, "--quiet").output == ""
     whole = last(tmp_path / "out")
@@ -162,16 +184,30 @@ def test_stops_among_the_last_batches_which_were_held_for_late_rows(config, tmp_
 
 
 def test_late_rows_and_rows_left_out_are_counted(config, tmp_path):
+    (tmp_path / "arriving").mkdir()
     text = "time,x\n" + "".join(f"2024-02-0{day},{day}\n" for day in (1, 1, 2, 1, 3, 2, 4))
-    (tmp_path / "rows-0.csv").write_text(text + "2024-02-04,none such\n")
-    change(config, "rows-*", "rows-0")
+    (tmp_path / "arriving" / "rows.csv").write_text(text + "2024-02-04,none such\n")
+    (tmp_path / "arriving" / "_END").touch()
+    live = 'type = "folder"\nfolder = "arriving"\nsettle = 0\npoll = 0.05\nend = "_END"'
+    change(config, 'type = "files"\nfiles = "rows-*.csv"', live)
     change(config, "rows = 20", 'every = "1d"\ntime = "time"')
     config.write_text(config.read_text() + '[schema]\nchanged_type = "ignore"\n')
     result = asked(config, "--log", "json")
-    assert result.exit_code == 0, result.output
-    end = json.loads(result.stderr.splitlines()[-1])
+    assert result.exit_code == 5, result.output
+    *_, warned, _, end, error = map(json.loads, result.stderr.splitlines())
     assert (end["event"], end["late_rows"], end["rows_left_out"]) == ("finished", 2, 1)
     assert (end["rows"], end["batches"], result.stdout) == (5, 4, "")
+    assert warned["message"].startswith("2 rows so far came too late for their batch")
+    assert warned["message"].endswith("lateness='86400s' would have waited for them")
+    assert (error["event"], error["code"]) == ("error", 5)
+    assert error["message"].startswith("2 of 7 rows (28.6 %) came too late for their batch")
+    # of files none is late
+    change(config, live, 'type = "files"\nfiles = "arriving/rows.csv"')
+    change(config, 'folder = "out"', 'folder = "sorted"')
+    result = asked(config, "--log", "json")
+    assert result.exit_code == 0, result.output
+    end = json.loads(result.stderr.splitlines()[-1])
+    assert (end["rows"], end["late_rows"], end["rows_left_out"]) == (7, 0, 1)
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -331,8 +367,15 @@ def test_lines_of_json(config, monkeypatch):
     assert events[-1] == "finished"
     assert events.count("batch") == 8
     assert (lines[1]["level"], lines[1]["message"]) == ("warning", "take care of it")
-    drift = next(line for line in lines if line["event"] == "drift")
-    assert (drift["block"], drift["first"]) == ("x", 5)
+    drift = [line for line in lines if line["event"] == "drift"]
+    assert [(line["kind"], line["level"]) for line in drift] == [
+        ("provisional", "info"),
+        ("abrupt", "warning"),
+    ]
+    for line in drift:
+        assert (line["block"], line["first"], line["parameter"]) == ("x", 5, "mean of x")
+        assert line["before"] == pytest.approx(0.0, abs=0.5)
+        assert line["after"] == pytest.approx(6.0, abs=0.5)
     batch = next(line for line in lines if line["event"] == "batch")
     assert (batch["batch"], batch["rows"], batch["rho"]) == (0, 20, None)
     assert lines[-1]["batches"] == 8
@@ -430,6 +473,9 @@ def test_signals_end_a_live_run_cleanly_and_it_goes_on(config, tmp_path):
     assert "streambayes_rows_total 40.0" in text
     for name in ("late_rows_total", "drift_events_total", "bound", "rho"):
         assert f"\nstreambayes_{name} " in text
+    assert re.search(r'\nstreambayes_score\{score="prequential"\} -\d', text)
+    assert '\nstreambayes_block_retained{block="x"} 40.0' in text
+    assert re.search(r'\nstreambayes_block_moved\{block="x"\} \d', text)
     assert 'streambayes_step_seconds_bucket{le="+Inf"} 2.0' in text
     assert "streambayes_last_batch_timestamp_seconds 1" in text
     assert last(tmp_path / "out").num_batches == 2
@@ -472,6 +518,33 @@ def test_a_second_interrupt_is_not_waited_for(config, monkeypatch):
     assert result.exit_code == 130
     assert "Error: interrupted" in result.stderr
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class Finalised:
+    """Python drops exceptions that come while it finalises something."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("place", ["Metrics", "_opening", "learn"])
+def test_a_signal_before_the_first_batch_is_never_lost(config, tmp_path, monkeypatch, place):
+    """Not even one that comes where an exception would be: a live stream would go on for ever."""
+    config.write_text(config.read_text() + "[metrics]\nport = 0\n")
+    whole = getattr(_run, place)
+
+    def signalled(*arguments, **options):
+        Finalised()
+        return whole(*arguments, **options)
+
+    monkeypatch.setattr(_run, place, signalled)
+    result = asked(config)
+    assert result.exit_code == 130, result.output
+    assert "Stopped (SIGINT) after 0 batches" in result.stderr
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    monkeypatch.undo()
+    assert asked(config, "--resume").exit_code == 0
+    assert last(tmp_path / "out").num_batches == 8
 
 
 def test_help_has_examples_and_exit_codes():

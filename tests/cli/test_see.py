@@ -51,7 +51,10 @@ def test_a_report_of_the_current_folder_has_a_name(folder, tmp_path, monkeypatch
     [
         (["report", "nowhere"], "no records of a run there"),
         (["report", "{folder}", "-o", "{tmp}"], "is a folder; give the name of a file"),
-        (["report", "{folder}", "--false-alarms", "2"], "false_alarms must lie in (0, 1), got 2"),
+        (
+            ["report", "{folder}", "--false-alarms", "2"],
+            "false_alarms must be a number from 1e-12 to 0.5, got 2",
+        ),
         (["report", "{folder}/records.jsonl"], "is a file; give the folder"),
         (["watch", "{folder}", "--host", "0.0.0.0"], "could be seen by others: give a token"),
         (["watch", "{folder}", "--token", "abc"], "token must have at least 8 letters, got 3"),
@@ -60,7 +63,10 @@ def test_a_report_of_the_current_folder_has_a_name(folder, tmp_path, monkeypatch
             ["watch", "{folder}", "--host", "no.such.host.invalid", "--token", "x" * 9],
             "cannot listen",
         ),
-        (["watch", "{folder}", "--false-alarms", "0"], "false_alarms must lie in (0, 1)"),
+        (
+            ["watch", "{folder}", "--false-alarms", "0"],
+            "false_alarms must be a number from 1e-12 to 0.5",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(

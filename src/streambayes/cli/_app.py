@@ -85,9 +85,10 @@ app.command(
 )(watch)
 app.command(
     help="Write a configuration for streambayes run, by a look at the data.\n\n"
-    "Reads the first rows of CSV, Parquet or Arrow files, chooses a model, a period and columns that fit, and "
-    "writes a file with comments that explain every section. Read it and change what you know better.",
+    "Looks at CSV, Parquet or Arrow files, chooses a model, columns and a period that fit, and writes a file with comments "
+    "that say what each column is taken as, and explain every section. Read it and change what you know better.",
     epilog="Examples:\n\n[cyan]streambayes init trips.csv[/cyan]\n\n"
+    "[cyan]streambayes init flights.csv --response arr_delay --regressors dep_delay,distance[/cyan]\n\n"
     "[cyan]streambayes init 'trips/*.parquet' -o trips.toml --model GaussianMixture[/cyan]",
 )(init)
 app.command(
@@ -109,6 +110,8 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Examples:\n\n[cyan]streambayes demo[/cyan]\n\n"
+    "[cyan]streambayes init trips.csv[/cyan]\n\n"
+    "[cyan]streambayes run stream.toml[/cyan]\n\n"
     "[cyan]streambayes reproduce artificial --output artificial[/cyan]"
 )
 def streambayes(

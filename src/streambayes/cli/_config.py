@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import difflib
 import glob
 import importlib.util
 import os
@@ -13,8 +12,19 @@ from pathlib import Path
 from typing import Any, final
 
 from streambayes import forgetting, models, sources
+from streambayes._core.column import CONTINUOUS
+from streambayes._core.names import meant
 from streambayes.checkpoint import Checkpoints
-from streambayes.cli._keys import MODELS, POLICIES, SECTIONS, SOURCES, VARIABLES, Keys, shown
+from streambayes.cli._keys import (
+    COLUMN,
+    MODELS,
+    POLICIES,
+    SECTIONS,
+    SOURCES,
+    VARIABLES,
+    Keys,
+    shown,
+)
 from streambayes.drift import DriftMonitor
 from streambayes.families import TruncatedExponential
 from streambayes.forgetting import AbstractForgetting
@@ -46,7 +56,7 @@ class Config:
         checkpoints: Where states go.
         place: The same in words.
         report: Whether to write a report at the end.
-        false_alarms: How many false alarms of a change per batch to allow.
+        drift: Settings of ``DriftMonitor``.
         port: Of the metrics; ``None`` for none.
     """
 
@@ -61,7 +71,7 @@ class Config:
     checkpoints: Checkpoints
     place: str
     report: bool
-    false_alarms: float
+    drift: Mapping[str, Any]
     port: int | None
 
     @property
@@ -73,7 +83,7 @@ class Config:
 _NEEDED = ("model", "source", "batches", "output")
 _NAMES = re.compile(r"^(batches|DriftMonitor|SchemaPolicy|Folder|RedisStream|KafkaTopic): ")
 """Parts of the library, which say their names first."""
-_RUN = ("seed", "prequential", "forecast")
+_RUN = ("seed", "prequential")
 """Keys of ``[learner]`` that ``sb.run`` takes; the others are the learner's."""
 
 
@@ -126,7 +136,7 @@ class _Reader:
             if name not in SECTIONS:
                 sections = ", ".join(f"[{section}]" for section in SECTIONS)
                 message = (
-                    f"there is no section [{name}]{_meant(name, SECTIONS)}; sections are {sections}"
+                    f"there is no section [{name}]{meant(name, SECTIONS)}; sections are {sections}"
                 )
                 raise _Wrong(message)
             if not isinstance(table, dict):
@@ -150,12 +160,11 @@ class _Reader:
         split = self._split()
         learner = self._learner(model, policy)
         stream = self._stream(source, cut)
-        self._check_columns(model, source, cut, split)
+        self._check_columns(model, source, stream, cut, split)
         with _section("schema"):
             schema = SchemaPolicy(**self._tables["schema"])
         with _section("drift"):
-            false_alarms = float(self._tables["drift"].get("false_alarms", 0.01))
-            DriftMonitor(false_alarms=false_alarms)
+            DriftMonitor(**self._tables["drift"])  # says what is wrong with it
         folder, place, checkpoints = self._output()
         return Config(
             path=self._path,
@@ -168,8 +177,8 @@ class _Reader:
             folder=folder,
             checkpoints=checkpoints,
             place=place,
-            report=self._tables["output"].get("report", False),
-            false_alarms=false_alarms,
+            report=self._tables["output"].get("report", _is_there("plotly")),
+            drift=dict(self._tables["drift"]),
             port=self._port(),
         )
 
@@ -177,8 +186,37 @@ class _Reader:
         name, given = _chosen("[model]", self._tables["model"], "type", MODELS)
         with _section("model"):
             model = _network(given["variables"]) if name == "Network" else _ready(name, given)
+            model = self._transformed(model)
             _ = model.columns, model.prior(), model.labels()  # a network is checked when it is used
         return model
+
+    def _transformed(self, model: AbstractModel[Any, Any]) -> AbstractModel[Any, Any]:
+        """The model with what ``[columns.NAME]`` says of its columns."""
+        taken = {}
+        normal = [column.name for column in model.columns if column.kind == CONTINUOUS]
+        for name, table in self._tables["columns"].items():
+            where = f"[columns.{name}]"
+            if not isinstance(table, dict):
+                message = f"{where} must be a section, got {shown(table)}"
+                raise _Wrong(message)
+            _check_keys(where, table, COLUMN)
+            if name not in normal:
+                known = ", ".join(map(repr, normal)) or "none"
+                message = f"{where} normal columns of the model are {known}{meant(name, normal)}"
+                raise _Wrong(message)
+            if "transform" in table:
+                taken[name] = table["transform"]
+        if not isinstance(model, Network):
+            given: AbstractModel[Any, Any] = _with_transform(model, taken)
+            return given
+        return Network(
+            tuple(
+                _with_transform(
+                    variable, {name: taken[name] for name in variable.names if name in taken}
+                )
+                for variable in model.declared
+            )
+        )
 
     def _policy(self) -> AbstractForgetting[Any, Any]:
         table = {"policy": "Auto", **self._tables["forgetting"]}
@@ -253,21 +291,23 @@ class _Reader:
         self,
         model: AbstractModel[Any, Any],
         source: Source,
+        stream: SourceBatches,
         cut: Mapping[str, Any],
         split: Mapping[str, Any],
     ) -> None:
         """Columns are there, where that can be known before rows are read."""
         wanted = [("[model]", column.name) for column in model.columns]
         wanted += [(f"[test] {key}:", split[key]) for key in ("group", "held_out") if split[key]]
+        made = stream.derived.names
         if "columns" in cut:
-            held = [*cut["columns"], *(cut[key] for key in ("time", "by") if key in cut)]
+            held = [*cut["columns"], *(cut[key] for key in ("time", "by") if key in cut), *made]
             _check_held(wanted, held, "[batches] columns")
         if isinstance(source, sources.Files):
             with _section("source"):
                 names = source.names()
             if names:  # a first file without any says nothing
                 wanted += [("[source] types:", name) for name in source.format.types]
-                _check_held(wanted, names, source.paths[0].name)
+                _check_held(wanted, [*names, *made], source.paths[0].name)
 
     def _output(self) -> tuple[Path, str, Checkpoints]:
         table = self._tables["output"]
@@ -320,11 +360,11 @@ def _chosen(
         message = f"{where} {key} is missing; it is one of {', '.join(map(shown, choices))}"
         raise _Wrong(message)
     if not isinstance(name, str) or name not in choices:
-        meant = _meant(name, choices) if isinstance(name, str) else ""
+        alike = meant(name, choices) if isinstance(name, str) else ""
         message = (
             f"{where} {key} must be one of {', '.join(map(shown, choices))}, got {shown(name)}"
         )
-        raise _Wrong(message + meant)
+        raise _Wrong(message + alike)
     given = {other: value for other, value in table.items() if other != key}
     _check_keys(where, given, choices[name], besides=(key,), of=f" of {name}")
     return name, given
@@ -342,7 +382,7 @@ def _check_keys(
     for name, value in table.items():
         if name not in keys.kinds:
             message = (
-                f"{where} has no key {name!r}{_meant(name, known)}; keys{of} are {', '.join(known)}"
+                f"{where} has no key {name!r}{meant(name, known)}; keys{of} are {', '.join(known)}"
             )
             raise _Wrong(message)
         kind = keys.kinds[name]
@@ -358,6 +398,11 @@ def _check_keys(
 def _ready(name: str, given: Mapping[str, Any]) -> AbstractModel[Any, Any]:
     model: AbstractModel[Any, Any] = getattr(models, name)(**given)
     return model
+
+
+def _with_transform(declared: Any, taken: Mapping[str, str]) -> Any:
+    """A model or a variable with transforms of its columns."""
+    return dataclasses.replace(declared, transform=tuple(taken.items())) if taken else declared
 
 
 def _network(variables: Iterable[Mapping[str, Any]]) -> Network:
@@ -386,7 +431,7 @@ def _check_held(wanted: Iterable[tuple[str, str]], held: list[str], place: str) 
         if name not in held:
             shown = ", ".join(map(repr, held))
             message = (
-                f"{where} column {name!r} is not in {place}, which has {shown}{_meant(name, held)}"
+                f"{where} column {name!r} is not in {place}, which has {shown}{meant(name, held)}"
             )
             raise _Wrong(message)
 
@@ -407,14 +452,11 @@ def _check_writable(folder: Path) -> None:
         raise _Wrong(message)
 
 
+def _is_there(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
 def _need(package: str, what: str, extra: str) -> None:
-    if importlib.util.find_spec(package) is None:
+    if not _is_there(package):
         message = f"{what}: this needs the extra: pip install 'streambayes[{extra}]'"
         raise _Wrong(message)
-
-
-def _meant(name: str, known: Iterable[str]) -> str:
-    """What a misspelt name may stand for."""
-    alike = {other.lower(): other for other in known}
-    found = difflib.get_close_matches(name.lower(), alike, n=1)
-    return f" (did you mean {alike[found[0]]!r}?)" if found else ""

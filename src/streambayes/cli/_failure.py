@@ -8,15 +8,15 @@ import typer
 
 from streambayes.cli._config import ConfigError
 
-__all__ = ["BAD_DATA", "EXIT_CODES", "FAILED", "SIGNALS", "WRONG", "Failed", "telling"]
+__all__ = ["BAD_DATA", "EXIT_CODES", "FAILED", "LATE", "SIGNALS", "WRONG", "Failed", "telling"]
 
-WRONG, BAD_DATA, FAILED = 2, 3, 4
+WRONG, BAD_DATA, FAILED, LATE = 2, 3, 4, 5
 SIGNALS = {"SIGINT": 130, "SIGTERM": 143}
 """Exit codes of runs that a signal has stopped."""
 EXIT_CODES = (
     "Exit codes: 0 the stream has ended, or --until is reached; 2 bad configuration or arguments, nothing was "
     "started; 3 bad data or columns that changed, the state up to the batch before is saved; 4 the source or the "
-    "disk failed, likewise; 130 and 143 stopped cleanly by SIGINT and SIGTERM."
+    "disk failed, likewise; 5 as 0, but more than 1 % of the rows came too late for their batch and belong to none; 130 and 143 stopped cleanly by SIGINT and SIGTERM."
 )
 _OUTSIDE = ("redis", "confluent_kafka", "jax", "jaxlib")
 """Packages whose errors are not mistakes of ours."""

@@ -1,37 +1,53 @@
-"""streambayes init: a configuration with comments, by a look at the first rows of the data."""
+"""streambayes init: a configuration with comments, by a look at the data."""
 
 import dataclasses
+import importlib.util
 import json
 import math
 import os
-import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any, final
 
 import numpy as np
 import typer
 
+from streambayes._core.column import CATEGORY
 from streambayes.cli._config import read_config
 from streambayes.cli._output import saying_errors
+from streambayes.models import (
+    AbstractNetwork,
+    Gaussian,
+    GaussianMixture,
+    LinearRegression,
+    MultivariateGaussian,
+    NaiveBayes,
+    Network,
+    Proposal,
+    propose,
+)
+from streambayes.models._proposal import ProposedModel
+from streambayes.models.network._variables import (
+    AbstractDiscrete,
+    AbstractVariable,
+    BernoulliVariable,
+    CategoricalVariable,
+    NormalVariable,
+    PoissonVariable,
+)
 from streambayes.sources import Files
 from streambayes.sources._times import seconds
 
 __all__ = ["init"]
 
-Model = Literal["Gaussian", "MultivariateGaussian", "GaussianMixture", "Network"]
-
-_ROWS = 10_000
-"""Rows to look at."""
-_MOST = 20
-"""The most values of a column of text that is taken as one of categories."""
-_COLUMNS = 50
-"""The most columns of numbers to take: more take long to compile."""
+_CELLS = 10_000_000
+"""Cells to look at."""
 _SEPARATOR = '# separator = ","         # of CSV files'
-_WANTED = 100
-"""Batches to aim at."""
-_TIME = re.compile(
-    r"(?:^|_|\b)(?:time|times|timestamp|date|datetime|day|when|ts)(?:$|_|\b)", re.IGNORECASE
-)
+_MOST_BATCHES = 100
+_ROWS_A_BATCH = 10
+"""Rows that a batch of a period has at least, on average."""
+_LATE = 0.1
+"""Share of the time of all rows up to which it is worth waiting for late ones."""
 _DAY = 86400
 _PERIODS = {
     "1s": 1,
@@ -46,6 +62,7 @@ _PERIODS = {
     "1mo": 30 * _DAY,
     "1q": 91 * _DAY,
     "1y": 365 * _DAY,
+    "10y": 3650 * _DAY,
 }
 
 
@@ -59,8 +76,25 @@ def init(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="File to write; one that is there is left alone.")
     ] = Path("stream.toml"),
+    response: Annotated[
+        str | None,
+        typer.Option(
+            "--response",
+            metavar="COLUMN",
+            help="Column to predict: a regression, or a classifier if it is one of categories.",
+        ),
+    ] = None,
+    regressors: Annotated[
+        str | None,
+        typer.Option(
+            "--regressors",
+            metavar="COLUMN,...",
+            help="Columns to predict it from; by default all that fit.",
+        ),
+    ] = None,
     model: Annotated[
-        Model | None, typer.Option("--model", help="Which model; by default one that fits.")
+        ProposedModel | None,
+        typer.Option("--model", help="Which model, without --response; by default one that fits."),
     ] = None,
     separator: Annotated[
         str | None,
@@ -76,7 +110,14 @@ def init(
             raise FileExistsError(message)
         separator = separator or _separator(data)
         look = _look(Files(data, separator=separator))
-        text = _text(look, _relative(data, output), output, _choice(look, model), separator)
+        proposal = propose(
+            look.columns,
+            response=response,
+            regressors=None if regressors is None else _names(regressors, look.columns),
+            model=model,
+            is_whole=look.is_all,
+        )
+        text = _text(look, proposal, _relative(data, output), output, separator)
         read_config(output, text)  # what is written can be run
         with output.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
@@ -87,66 +128,30 @@ def init(
 @final
 @dataclasses.dataclass(frozen=True)
 class _Look:
-    """What the first rows tell.
+    """Rows that were looked at.
 
     Attributes:
-        num_rows: Rows that were looked at.
+        columns: Their cells.
+        num_rows: How many they are.
         share: Share of all rows that they are, as far as that can be told.
-        numbers: Columns of numbers.
-        flags: Columns of true and false.
-        categories: Columns of few values, with these.
-        others: Columns that no simple model takes, and why.
-        time: The column of times.
-        moments: Its values, in seconds.
+        is_all: Whether they are all rows.
     """
 
+    columns: dict[str, np.ndarray]
     num_rows: int
     share: float
-    numbers: list[str]
-    flags: list[str]
-    categories: dict[str, list[str]]
-    others: dict[str, str]
-    time: str | None
-    moments: np.ndarray
+    is_all: bool
 
 
 def _look(files: Files) -> _Look:
     columns, num_rows, is_all = _first_rows(files)
-    total = files.num_rows()
-    share = 1.0 if is_all else _share(files, num_rows, total)
-    time, moments = _time_of(columns)
-    found = {name: _judged(name, values) for name, values in columns.items() if name != time}
-    for name in [name for name, judged in found.items() if judged is float][_COLUMNS:]:
-        found[name] = f"{_COLUMNS} columns are enough to begin with"
-    return _Look(
-        num_rows=num_rows,
-        share=share,
-        numbers=[name for name, judged in found.items() if judged is float],
-        flags=[name for name, judged in found.items() if judged is bool],
-        categories={name: judged for name, judged in found.items() if isinstance(judged, list)},
-        others={name: judged for name, judged in found.items() if isinstance(judged, str)},
-        time=time,
-        moments=moments,
-    )
+    share = 1.0 if is_all else _share(files, num_rows, files.num_rows())
+    return _Look(columns, num_rows, share, is_all)
 
 
-def _judged(name: str, values: np.ndarray) -> type | list[str] | str:
-    """A column is of numbers (``float``), of flags (``bool``), of a list of values; or why it is of none."""
-    known = [cell for cell in values.tolist() if cell is not None and cell == cell]  # noqa: PLR0124  # NaN
-    kinds = {type(cell) for cell in known}
-    if not name or not known:
-        return "all of its cells that were read are missing" if name else "it has no name"
-    if kinds == {bool}:
-        return bool
-    if kinds <= {bool, int, float}:
-        if _TIME.search(name):
-            return "it looks like a time; [batches] every takes a number for it"
-        return float if all(map(math.isfinite, known)) else "some of its numbers are infinite"
-    if kinds != {str}:
-        return "its cells are neither numbers nor text"
-    different = sorted(set(known))
-    is_few = 2 <= len(different) <= _MOST
-    return different if is_few else f"it is text with {len(different):,} values"
+def _names(texts: str, columns: Iterable[str]) -> list[str]:
+    """Names that are separated by commas, which a name may have itself."""
+    return [texts] if texts in columns else [name.strip() for name in texts.split(",")]
 
 
 def _first_rows(files: Files) -> tuple[dict[str, np.ndarray], int, bool]:
@@ -154,7 +159,8 @@ def _first_rows(files: Files) -> tuple[dict[str, np.ndarray], int, bool]:
     parts: list[dict[str, np.ndarray]] = []
     num_rows, is_all = 0, True
     for chunk in files.read(None, None):
-        if num_rows >= _ROWS or (parts and chunk.columns.keys() != parts[0].keys()):
+        is_enough = num_rows * len(chunk.columns) >= _CELLS
+        if is_enough or (parts and chunk.columns.keys() != parts[0].keys()):
             is_all = False
             break
         if chunk.num_rows:
@@ -175,37 +181,11 @@ def _share(files: Files, num_rows: int, total: int | None) -> float:
     return min(first / max(sum(path.stat().st_size for path in files.paths), 1), 1.0)
 
 
-def _time_of(columns: dict[str, np.ndarray]) -> tuple[str | None, np.ndarray]:
-    """The first column of dates, or of ISO text by a name such as time; and its values."""
-    for name, values in columns.items():
-        is_date = values.dtype.kind == "M" or type(values[0]).__name__ in {"datetime", "date"}
-        is_text = values.dtype.kind == "O" and isinstance(values[0], str)
-        if not is_date and not (is_text and _TIME.search(name)):
-            continue
-        try:
-            return name, seconds(name, values)
-        except (ValueError, TypeError, OverflowError):  # missing, or no times after all
-            continue
-    return None, np.empty(0)
-
-
-def _choice(look: _Look, model: Model | None) -> Model:
-    if not (look.numbers or look.flags or look.categories):
-        reasons = "; ".join(f"{name!r}: {why}" for name, why in look.others.items())
-        message = f"there is no column that a model could learn ({reasons or 'there are none'})"
-        raise ValueError(message)
-    if model is not None and model != "Network" and not look.numbers:
-        message = f"--model {model} needs columns of numbers, and there are none"
-        raise ValueError(message)
-    return model or ("Gaussian" if look.numbers else "Network")
-
-
 def _separator(data: str) -> str | None:
     """What separates the cells, if it is not what the file's name says."""
-    names = Files(data).names()
-    if len(names) == 1:  # which may be several
-        return next((letter for letter in ";|\t" if letter in names[0]), None)
-    return None
+    files = Files(data)
+    dialect = files.dialect()
+    return None if dialect is None or not files.written() else dialect.separator
 
 
 def _relative(data: str, output: Path) -> str:
@@ -216,19 +196,22 @@ def _relative(data: str, output: Path) -> str:
     return Path(os.path.relpath(Path.cwd() / data, folder)).as_posix()
 
 
-def _text(look: _Look, data: str, output: Path, model: Model, separator: str | None) -> str:
+def _text(look: _Look, proposal: Proposal, data: str, output: Path, separator: str | None) -> str:
     folder = f"runs/{output.stem}"
     return "\n".join(
         [
-            f"# A stream for streambayes run, by a look at {look.num_rows:,} rows.",
+            f"# A stream for streambayes run, by a look at {_looked_at(look)}.",
             f"# Check it with: streambayes run {_comment(output.name)} --dry-run",
             "# Keys behind a # are optional and have the value that they have without them,",
             "# or an example. Paths are relative to the folder of this file.",
             "",
+            "# What each column is taken as:",
+            *(f"#   {_comment(line)}" for line in str(proposal).splitlines()),
+            "",
             "# What the rows look like.",
             "[model]",
-            *_model(look, model),
-            *_left_out(look, model),
+            *_model(proposal.model),
+            *_suggestions(proposal),
             "",
             "# What is kept of the past. Auto needs no setting; others are SVB (keep all), HPP, MHPP,",
             "# PowerPrior, Fading, PVB and SVI.",
@@ -247,8 +230,11 @@ def _text(look: _Look, data: str, output: Path, model: Model, separator: str | N
             "",
             "# How rows are cut into batches: rows, every or by, one of them.",
             "[batches]",
-            *_batches(look),
+            *_batches(look, proposal),
             '# columns = ["x", "y"]    # read these only; by default all, so that new ones are noticed',
+            '# difference = ["x"]      # another column with the difference to the row before: "x change"',
+            '# ratio = ["x"]           # with the ratio to the row before: "x ratio"',
+            '# calendar = ["month"]    # columns of the time: month, weekday, hour',
             "",
             "# Rows of each batch that are held out and scored after learning.",
             "[test]",
@@ -259,24 +245,24 @@ def _text(look: _Look, data: str, output: Path, model: Model, separator: str | N
             "[learner]",
             "# seed = 0",
             "# prequential = true      # score each batch before learning from it",
-            "# forecast = false        # forecast each batch row by row, too",
             "# scale = true            # centre and scale columns by the first batch",
             "# num_restarts = 1        # starts to try on the first batch",
             "# tolerance = 1e-12       # the bound has settled when it gains no more a row",
             "# max_sweeps = 1000",
             "",
             '# When columns change under way: "error" stops, "missing" takes cells as missing,',
-            '# "ignore" leaves the rows, or a new column, out.',
+            '# "ignore" leaves the rows, or a new column, out; "other" takes a value that is none',
+            '# of the categories as the category "other", if there is one, else as missing.',
             "[schema]",
             '# new_column = "error"    # or "ignore"',
             '# lost_column = "error"',
             '# changed_type = "error"',
-            '# unseen_category = "error"',
+            _unseen(look, proposal),
             "",
             "# What is written.",
             "[output]",
             f"folder = {_quoted(folder)}",
-            "report = false            # true writes report.html into the folder at the end",
+            _report(),
             '# checkpoints = "s3://bucket/run"  # by default in the folder',
             "# every = 1               # batches from one checkpoint to the next",
             "# keep = 3                # checkpoints that are kept",
@@ -284,6 +270,12 @@ def _text(look: _Look, data: str, output: Path, model: Model, separator: str | N
             "# How many false alarms of a change per batch to allow.",
             "[drift]",
             "# false_alarms = 0.01",
+            "# min_change = 0.5        # the smallest change that is told, or { column = number, ... }",
+            "# seasonal = 12           # after how many batches a season comes back",
+            "",
+            "# Columns of positive, skewed numbers whose logarithms are modelled.",
+            "# [columns]",
+            '# price = { transform = "log" }',
             "",
             "# Numbers for Prometheus at http://127.0.0.1:PORT/metrics.",
             "# [metrics]",
@@ -293,74 +285,150 @@ def _text(look: _Look, data: str, output: Path, model: Model, separator: str | N
     )
 
 
-def _model(look: _Look, model: Model) -> list[str]:
-    if model == "Network":
-        return _network(look)
-    lines = [f"type = {_quoted(model)}", f"names = {_list(look.numbers)}"]
-    if model == "GaussianMixture":
-        lines += ["num_components = 3", '# covariance = "diagonal"  # or "full"']
-    return lines
+def _looked_at(look: _Look) -> str:
+    return f"{'all' if look.is_all else 'the first'} {look.num_rows:,} rows"
 
 
-def _network(look: _Look) -> list[str]:
-    """Categories by themselves; numbers depend on the first of them."""
-    lines = ['type = "Network"']
-    for name, values in look.categories.items():
-        lines += _variable(
-            "categorical", f"name = {_quoted(name)}", f"categories = {_list(values)}"
-        )
-    for name in look.flags:
-        lines += _variable("bernoulli", f"name = {_quoted(name)}")
-    if look.numbers:
-        parents = [*look.categories, *look.flags][:1]
-        lines += _variable(
-            "normal", f"names = {_list(look.numbers)}", f"parents = {_list(parents)}"
-        )
-    return lines
+def _model(model: AbstractNetwork) -> list[str]:
+    """The keys of ``[model]``."""
+    lines = [f"type = {_quoted(type(model).__name__)}"]
+    if isinstance(model, Network):
+        for variable in model.declared:
+            lines += ["", "[[model.variables]]", *_keys(_variable(variable))]
+        return lines
+    if isinstance(model, Gaussian | MultivariateGaussian):
+        return [*lines, *_keys({"names": model.names})]
+    if isinstance(model, GaussianMixture):
+        components = {"names": model.names, "num_components": model.num_components}
+        return [*lines, *_keys(components), '# covariance = "diagonal"  # or "full"']
+    if isinstance(model, LinearRegression):
+        roles = {"response": model.response, "regressors": model.regressors}
+        return [*lines, *_keys(roles), '# coefficients = "joint"  # or "independent", "conjugate"']
+    assert isinstance(model, NaiveBayes)
+    given: dict[str, Any] = {"label": model.label, "classes": model.classes}
+    given |= {"normal": model.normal} if model.normal else {}
+    given |= {"poisson": model.poisson} if model.poisson else {}
+    tables = dict(model.categorical)
+    heading = ["", "[model.categorical]"] if tables else []
+    return [*lines, *_keys(given), *heading, *_keys(tables)]
 
 
-def _variable(kind: str, *lines: str) -> list[str]:
-    return ["", "[[model.variables]]", f"kind = {_quoted(kind)}", *lines]
+def _variable(variable: AbstractVariable) -> dict[str, Any]:
+    """The keys of one of ``[[model.variables]]``."""
+    kinds = {
+        CategoricalVariable: "categorical",
+        BernoulliVariable: "bernoulli",
+        NormalVariable: "normal",
+        PoissonVariable: "poisson",
+    }
+    given: dict[str, Any] = {"kind": kinds[type(variable)]}
+    given |= {"names": variable.names} if variable.is_grouped else {"name": variable.names[0]}
+    if isinstance(variable, CategoricalVariable):
+        given["categories"] = variable.categories
+    if variable.parents:
+        given["parents"] = variable.parents
+    return given
 
 
-def _left_out(look: _Look, model: Model) -> list[str]:
-    """What the model does not take, in comments."""
+def _suggestions(proposal: Proposal) -> list[str]:
+    """What else the model could be, in comments."""
     lines = []
-    if model != "Network" and (look.categories or look.flags):
-        names = _list([*look.categories, *look.flags])
-        lines += [f"# Not in it: {names}, columns of few values. A network takes them, too:", "#"]
-        lines += [f"# {line}".rstrip() for line in ["[model]", *_network(look)]]
-    lines += [f"# Not in it: {_quoted(name)}, since {why}." for name, why in look.others.items()]
+    variables = proposal.model.variables
+    discrete = [each.names[0] for each in variables if isinstance(each, AbstractDiscrete)]
+    is_flat = isinstance(proposal.model, Network) and not any(each.parents for each in variables)
+    if is_flat and discrete and len(variables) > len(discrete):
+        lines += [
+            "# Columns are independent of each other. With a line such as",
+            f"#   parents = {_list(discrete[:1])}",
+            "# those of a block above have parameters of their own for each category.",
+        ]
+    held = {name for each in variables for name in each.names}
+    skewed = [each.name for each in proposal.columns if each.skewed and each.name in held]
+    if skewed:
+        lines += ["", "# Skewed columns are closer to normal as logarithms:"]
+    for name in skewed:
+        lines += [f"# [columns.{_key(name)}]", '# transform = "log"']
     return lines
 
 
-def _batches(look: _Look) -> list[str]:
+def _unseen(look: _Look, proposal: Proposal) -> str:
+    """What to do with values that were not seen."""
+    categories = any(column.kind == CATEGORY for column in proposal.model.columns)
+    if any(each.has_others for each in proposal.columns) or (categories and not look.is_all):
+        return 'unseen_category = "other"'
+    return '# unseen_category = "error"'
+
+
+def _report() -> str:
+    if importlib.util.find_spec("plotly") is None:
+        return "# report = true           # report.html in the folder at the end; needs streambayes[report]"
+    return "report = true             # report.html in the folder at the end"
+
+
+def _batches(look: _Look, proposal: Proposal) -> list[str]:
+    """By period if there is a time, else by rows."""
+    time = proposal.time
     by = '# by = "site"             # or: a batch ends where the value of a column changes'
-    rows = [
-        f"rows = {_rows_to_a_batch(look.num_rows / look.share)}",
-        '# every = "1d"            # instead: a batch for each period of the column time',
-        by,
-        '# time = "time"           # the column of times; they must not go back',
-    ]
     late_example = '# lateness = "10m"        # with every: how long to wait for rows of a period'
-    if look.time is None:
-        return [*rows, late_example]
-    span = float(look.moments.max() - look.moments.min()) / look.share
-    late = float((np.maximum.accumulate(look.moments) - look.moments).max())
-    if span <= 0.0 or late > 0.1 * span:
-        why = "is the same in all rows" if span <= 0.0 else "is not in order"
-        return [*rows, late_example, f"# {_quoted(look.time)} looks like the time, but {why}."]
-    every = min(_PERIODS, key=lambda name: abs(math.log(span / _PERIODS[name] / _WANTED)))
+    if time is None:
+        return [
+            f"rows = {_rows_to_a_batch(look.num_rows / look.share)}",
+            '# every = "1d"            # instead: a batch for each period of the column time',
+            by,
+            '# time = "time"           # the column of times: dates, ISO text or numbers',
+            late_example,
+            *_how_to_date(proposal),
+        ]
+    moments = seconds(time, look.columns[time])
+    is_number = look.columns[time].dtype.kind in "biuf"
+    span = float(moments.max() - moments.min()) / look.share
+    every = _every(moments, span, look.num_rows / look.share, is_number=is_number)
     lines = [
-        f"every = {_quoted(every)}",
-        f"time = {_quoted(look.time)}",
+        f"every = {every}",
+        f"time = {_quoted(time)}",
         "# rows = 1000             # instead of every: so many rows to a batch",
         by,
     ]
-    if late:
-        seen = f'lateness = "{math.ceil(late)}s"'
-        return [*lines, f"{seen:<25} # how long to wait: rows were up to so late"]
-    return [*lines, late_example]
+    late = float((np.maximum.accumulate(moments) - moments).max())
+    if late > _LATE * span:
+        lines += [
+            late_example,
+            "# Its rows are not in order of time; a run sorts those of files first.",
+        ]
+    elif late:
+        seen = f"lateness = {late:g}" if is_number else f'lateness = "{math.ceil(late)}s"'
+        lines.append(f"{seen:<25} # how long to wait: rows were up to so late")
+    else:
+        lines.append(late_example)
+    return lines + (_how_to_date(proposal) if is_number else [])
+
+
+def _every(moments: np.ndarray, span: float, num_rows: float, *, is_number: bool) -> str:
+    """A period that gives as many batches as there are rows for, not shorter than from moment to moment."""
+    wanted = min(max(num_rows / _ROWS_A_BATCH, 1.0), _MOST_BATCHES)
+    distinct = np.unique(moments)
+    is_whole = is_number and (distinct == np.floor(distinct)).all()
+    shortest = 1.0 if is_whole else 0.9 * float(np.median(np.diff(distinct)))
+    lengths = {_quoted(name): float(length) for name, length in _PERIODS.items()}
+    if is_number:
+        powers = range(math.floor(math.log10(shortest)), math.ceil(math.log10(span)) + 1)
+        sizes = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+        lengths = {f"{size:g}": size for size in sizes}
+    fitting = {name: length for name, length in lengths.items() if length >= shortest} or lengths
+    return min(fitting, key=lambda name: abs(math.log(span / fitting[name] / wanted)))
+
+
+def _how_to_date(proposal: Proposal) -> list[str]:
+    """How parts of a date could be a time."""
+    parts = [each.name for each in proposal.columns if "part of a date" in each.why]
+    if proposal.time is not None:
+        parts = [proposal.time, *parts]
+    if len(parts) < 2:
+        return []
+    return [
+        f"# {_list(parts)} are parts of a date: joined in one column of",
+        "# dates such as 2013-01-31, or 2013-01-31T05:00, they could be the time.",
+    ]
 
 
 def _rows_to_a_batch(total: float) -> int:
@@ -368,13 +436,27 @@ def _rows_to_a_batch(total: float) -> int:
     return max(size for size in (10, 20, 50, 100, 200, 500, 1000) if size <= max(total / 20, 10))
 
 
-def _list(texts: list[str]) -> str:
-    return f"[{', '.join(map(_quoted, texts))}]"
+def _keys(given: Mapping[str, Any]) -> list[str]:
+    """Keys with their values as TOML has them."""
+    return [f"{_key(name)} = {_value(value)}" for name, value in given.items()]
 
 
-def _quoted(text: str) -> str:
-    """Text as TOML has it."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _key(name: str) -> str:
+    is_bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if is_bare else _quoted(name)
+
+
+def _value(value: Any) -> str:
+    return _list(value) if isinstance(value, tuple | list) else _quoted(value)
+
+
+def _list(values: Iterable[str | int]) -> str:
+    return f"[{', '.join(map(_quoted, values))}]"
+
+
+def _quoted(value: str | int) -> str:
+    """Text or a number as TOML has it."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _comment(text: Any) -> str:

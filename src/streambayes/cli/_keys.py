@@ -5,9 +5,21 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
+from streambayes._core.calendar import CALENDAR
+from streambayes._core.column import LOG
 from streambayes.learning import SchemaPolicy
 
-__all__ = ["MODELS", "POLICIES", "SECTIONS", "SOURCES", "VARIABLES", "Keys", "Kind", "shown"]
+__all__ = [
+    "COLUMN",
+    "MODELS",
+    "POLICIES",
+    "SECTIONS",
+    "SOURCES",
+    "VARIABLES",
+    "Keys",
+    "Kind",
+    "shown",
+]
 
 _MOST = 10_000
 """The most values of a variable that is declared by how many it has."""
@@ -82,11 +94,23 @@ _PARENTS = Kind('a list of variables, such as ["z"]', lambda v: v == [] or _TEXT
 _WHOLE = Kind("a whole number of at least 1", lambda value: _is_whole(value) and value >= 1)
 _COUNT = _whole(1, _MOST)
 _NUMBER = Kind("a number", _is_number)
+_SIZES = Kind(
+    "a number, or a table of numbers by column such as {price = 5.0}",
+    _any_of(_is_number, _is_table_of(_is_number)),
+)
+_PERIODS = Kind(
+    "a number of batches, or a list of them", _any_of(_is_whole, _is_list_of(_is_whole))
+)
 _FLAG = Kind("true or false", lambda value: isinstance(value, bool))
 _LENGTH = Kind('a length of time such as "1h", or a number', _any_of(_is_text, _is_number))
+_CALENDAR = ", ".join(map(shown, CALENDAR))
 _VALUES = Kind(
-    f'a list of values such as ["a", "b"], or how many, at most {_MOST}',
-    _any_of(_is_list_of(_any_of(_is_text, _is_whole, _FLAG.fits)), _COUNT.fits),
+    f'a list of values such as ["a", "b"], or how many, at most {_MOST}, or one of {_CALENDAR}',
+    _any_of(
+        _is_list_of(_any_of(_is_text, _is_whole, _FLAG.fits)),
+        _COUNT.fits,
+        lambda value: _is_text(value) and value in CALENDAR,
+    ),
 )
 _TABLE_OF_VALUES = Kind(
     'a table of values by column, such as {colour = ["red", "blue"]}', _is_table_of(_VALUES.fits)
@@ -101,7 +125,7 @@ _SCALE = Kind(
     _any_of(_FLAG.fits, _is_table_of(lambda v: _is_list_of(_is_number)(v) and len(v) == 2)),
 )
 _COEFFICIENTS = _one_of("joint", "independent", "conjugate")
-_CSV = {"separator": _TEXT, "types": _TYPES, "missing": _TEXTS}
+_CSV = {"separator": _TEXT, "decimal": _one_of(".", ","), "types": _TYPES, "missing": _TEXTS}
 _HIERARCHICAL = Keys({"gamma": _NUMBER, "max_rounds": _WHOLE})
 
 MODELS: Mapping[str, Keys] = {
@@ -227,6 +251,9 @@ SOURCES: Mapping[str, Keys] = {
 }
 """Keys of ``[source]`` by its type."""
 
+COLUMN = Keys({"transform": _one_of(LOG)})
+"""Keys of ``[columns.NAME]``."""
+
 SECTIONS: Mapping[str, Keys | None] = {
     "model": None,
     "forgetting": None,
@@ -236,17 +263,22 @@ SECTIONS: Mapping[str, Keys | None] = {
             "rows": _WHOLE,
             "every": _LENGTH,
             "by": _TEXT,
-            "time": _TEXT,
+            "time": Kind("text", _is_text),  # the index of a frame may have no name in a file
             "lateness": _LENGTH,
             "columns": _TEXTS,
+            "difference": _TEXTS,
+            "ratio": _TEXTS,
+            "calendar": Kind(
+                f"a list with some of {_CALENDAR}", _is_list_of(lambda value: value in CALENDAR)
+            ),
         }
     ),
+    "columns": None,
     "test": Keys({"fraction": _NUMBER, "group": _TEXT, "held_out": _TEXT}),
     "learner": Keys(
         {
             "seed": _whole(0, _LARGEST_SEED),
             "prequential": _FLAG,
-            "forecast": _FLAG,
             "scale": _SCALE,
             "num_restarts": _WHOLE,
             "tolerance": _NUMBER,
@@ -264,7 +296,7 @@ SECTIONS: Mapping[str, Keys | None] = {
         },
         ("folder",),
     ),
-    "drift": Keys({"false_alarms": _NUMBER}),
+    "drift": Keys({"false_alarms": _NUMBER, "min_change": _SIZES, "seasonal": _PERIODS}),
     "metrics": Keys({"port": _whole(0, 65535)}, ("port",)),
 }
-"""Keys of every section; of the first three they depend on what is chosen there."""
+"""Keys of every section; of the first three they depend on what is chosen there, of columns on their names."""

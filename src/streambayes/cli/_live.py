@@ -17,7 +17,14 @@ from streambayes.learning import Resumable, StepRecord, StreamBatch, read_record
 from streambayes.learning._record import RECORDS
 from streambayes.sources import SourceBatches
 
-__all__ = ["LiveStream", "Past", "Until", "left_by_signals", "stopped_by_signals"]
+__all__ = [
+    "LiveStream",
+    "Past",
+    "Until",
+    "left_by_signals",
+    "stopped_by_signals",
+    "wait_for_a_signal",
+]
 
 
 @final
@@ -176,6 +183,14 @@ def stopped_by_signals(stream: LiveStream) -> Iterator[None]:
 
     with _handling(handle):
         yield
+
+
+def wait_for_a_signal() -> None:
+    """Until Ctrl-C or SIGTERM."""
+    over = threading.Event()
+    with _handling(lambda *_: over.set()):
+        while not over.wait(1.0):  # where a wait without end could not be interrupted
+            pass
 
 
 @contextlib.contextmanager

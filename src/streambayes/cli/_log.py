@@ -194,7 +194,6 @@ def _numbers(record: StepRecord, num_changes: int) -> dict[str, Any]:
         "rho": mean_rho(record),
         "changes": num_changes,
         "prequential": record.prequential,
-        "forecast": record.forecast,
         "test_predictive": record.test_predictive,
         "test_bound": record.test_bound,
         "outcome": record.outcome,

@@ -1,14 +1,25 @@
 """Numbers of a run for Prometheus, served to this machine alone."""
 
+import dataclasses
+import itertools
 import time
+from collections.abc import Sequence
 from typing import Any, Self, final
 
 from streambayes.cli._log import mean_rho
-from streambayes.learning import StepRecord
+from streambayes.learning import Scores, StepRecord
 
 __all__ = ["Metrics"]
 
 _HOST = "127.0.0.1"
+_SCORES = tuple(field.name for field in dataclasses.fields(Scores))
+_BY_BLOCK = {
+    "rho": "Share of the past that was kept.",
+    "moved": "Divergence of what is believed after the batch from what was before, in nats.",
+    "retained": "Rows of data that the block rests on.",
+}
+"""What a record knows of every block."""
+_MOST_BLOCKS = 1000  # of more, the first: each is a series of its own to Prometheus
 
 
 @final
@@ -48,6 +59,19 @@ class Metrics:
             "When the last batch was learned.",
             registry=registry,
         )
+        self._score = Gauge(
+            "streambayes_score",
+            "Score of the last batch, in nats a row.",
+            ["score"],
+            registry=registry,
+        )
+        self._by_block = {
+            name: Gauge(f"streambayes_block_{name}", text, ["block"], registry=registry)
+            for name, text in _BY_BLOCK.items()
+        }
+        self._block_changes = Counter(
+            "streambayes_block_drift_events", "Changes found.", ["block"], registry=registry
+        )
         self._served: tuple[Any, Any] | None = None
 
     def __enter__(self) -> Self:
@@ -75,16 +99,27 @@ class Metrics:
         port = self._port if self._served is None else self._served[0].server_port
         return f"http://{_HOST}:{port}/metrics"
 
-    def take(self, record: StepRecord, new_changes: int) -> None:
-        """A batch was learned, and so many changes were found that were not known before."""
+    def take(self, record: StepRecord, changed: Sequence[str]) -> None:
+        """A batch was learned, and changes of these blocks were found that were not known before."""
         self._batches.inc()
         self._rows.inc(record.num_rows)
         self._late.inc(record.num_late)
-        self._changes.inc(new_changes)
+        self._changes.inc(len(changed))
+        for block in changed:
+            self._block_changes.labels(block).inc()
         if record.bound is not None:
             self._bound.set(record.bound)
         rho = mean_rho(record)
         if rho is not None:
             self._rho.set(rho)
+        for score in _SCORES:
+            value = getattr(record, score)
+            if value is not None:
+                self._score.labels(score).set(value)
+        for name, gauge in self._by_block.items():
+            by_block = getattr(record, name)
+            if isinstance(by_block, dict):
+                for block, value in itertools.islice(by_block.items(), _MOST_BLOCKS):
+                    gauge.labels(block).set(value)
         self._seconds.observe(record.seconds)
         self._last.set(time.time())

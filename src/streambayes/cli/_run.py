@@ -3,15 +3,21 @@
 import contextlib
 import shlex
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from streambayes.cli._config import Config, read_config
 from streambayes.cli._failure import SIGNALS, WRONG, Failed, telling
-from streambayes.cli._live import LiveStream, Past, Until, left_by_signals, stopped_by_signals
+from streambayes.cli._live import (
+    LiveStream,
+    Past,
+    Until,
+    left_by_signals,
+    stopped_by_signals,
+    wait_for_a_signal,
+)
 from streambayes.cli._log import Form, Log, log_of, warnings_in
 from streambayes.cli._metrics import Metrics
 from streambayes.cli._output import Quiet
@@ -19,6 +25,9 @@ from streambayes.cli._summary import Ended, Tally, show_plan, show_summary, sour
 from streambayes.learning import Run
 from streambayes.learning import run as learn
 from streambayes.learning._record import RECORDS
+
+if TYPE_CHECKING:
+    from streambayes.dashboard import Dashboard
 
 __all__ = ["run"]
 
@@ -40,7 +49,17 @@ def run(
         ),
     ] = None,
     dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="Serve a live page meanwhile.")
+        bool,
+        typer.Option(
+            "--dashboard", help="Serve a live page meanwhile, and until you press Ctrl-C."
+        ),
+    ] = False,
+    ends: Annotated[
+        bool,
+        typer.Option(
+            "--exit",
+            help="With --dashboard: end with the run, as soon as all who look at the page have seen its end.",
+        ),
     ] = False,
     log: Annotated[
         Form | None,
@@ -57,20 +76,37 @@ def run(
     try:
         with telling(), left_by_signals():
             read = read_config(config)
-        goal = None if until is None else Until.of(until, read)
-        past = Past.of(read, command, resume=resume)
+            goal = None if until is None else Until.of(until, read)
+            past = Past.of(read, command, resume=resume)
         if dry_run:
-            show_plan(read, past, quiet=quiet)
+            with warnings_in(said):
+                show_plan(read, past, quiet=quiet)
             return
-        ended = _learned(read, past, goal, said, resume=resume, dashboard=dashboard)
+        with contextlib.ExitStack() as stack:
+            page = None
+            if dashboard:
+                with telling():
+                    page = stack.enter_context(_live_page(read))
+            ended = _learned(read, past, goal, said, resume=resume, page=page)
+            shows = not quiet and log != "json"
+            if shows:
+                show_summary(ended)
+            if ended.is_stopped and shows:
+                typer.echo(f"Go on with: {command} --resume", err=True)
+            if page is not None and not ended.code:
+                _serve_on(page, said, ends=ends)
     except Failed as error:
         _end(said, error, command)
-    shows = not quiet and log != "json"
-    if shows:
-        show_summary(ended)
-    if ended.is_stopped and shows:
-        typer.echo(f"Go on with: {command} --resume", err=True)
     raise typer.Exit(ended.code)
+
+
+def _serve_on(page: "Dashboard", log: Log, *, ends: bool) -> None:
+    """Show the end of a run to those who look, and let them look on."""
+    if ends:
+        page.wait_until_seen()
+        return
+    log.say("serving", f"{page.url} is served until you press Ctrl-C.", dashboard=page.url)
+    wait_for_a_signal()
 
 
 def _end(log: Log, error: Failed, command: str) -> NoReturn:
@@ -82,23 +118,30 @@ def _end(log: Log, error: Failed, command: str) -> NoReturn:
 
 
 def _learned(
-    config: Config, past: Past, until: Until | None, log: Log, *, resume: bool, dashboard: bool
+    config: Config,
+    past: Past,
+    until: Until | None,
+    log: Log,
+    *,
+    resume: bool,
+    page: "Dashboard | None",
 ) -> Ended:
     """Learn the stream, and say how it has ended."""
     stream = LiveStream(config.stream, until, past)
-    tally = Tally(config.false_alarms)
+    tally = Tally(**config.drift)
     started = time.monotonic()
     with telling(lambda: stream.has_begun), contextlib.ExitStack() as stack:
+        # first: an exception out of a signal is lost where it comes into what Python calls by itself
+        stack.enter_context(stopped_by_signals(stream))
         metrics = None if config.port is None else stack.enter_context(Metrics(config.port))
         served: dict[str, Any] = {} if metrics is None else {"metrics": metrics.url}
-        served |= {"dashboard": stack.enter_context(_live_page(config))} if dashboard else {}
+        served |= {} if page is None else {"dashboard": page.url}
         for record in past.records(config):
             tally.count(record)
         stack.enter_context(log)
         stack.enter_context(warnings_in(log))
         log.say("started", _opening(config, past, served), batches=past.num_batches, **served)
-        with stopped_by_signals(stream):
-            done = _run(config, stream, tally, log, metrics, resume=resume)
+        done = _run(config, stream, tally, log, metrics, resume=resume)
         report = _report(config, stream)
         ended = Ended(
             stopped=stream.stopped,
@@ -147,16 +190,13 @@ def _report(config: Config, stream: LiveStream) -> tuple[Path, ...]:
     from streambayes.reports import write_report
 
     path = config.folder / "report.html"
-    return (write_report(config.folder, path, false_alarms=config.false_alarms),)
+    return (write_report(config.folder, path, **config.drift),)
 
 
-@contextlib.contextmanager
-def _live_page(config: Config) -> Iterator[str]:
-    """A live page of the run, for as long as it goes on; its address."""
+def _live_page(config: Config) -> "Dashboard":
     from streambayes.dashboard import Dashboard
 
-    with Dashboard(config.folder, false_alarms=config.false_alarms) as page:
-        yield page.url
+    return Dashboard(config.folder, **config.drift)
 
 
 def _opening(config: Config, past: Past, served: dict[str, str]) -> str:
@@ -177,3 +217,5 @@ def _say_end(log: Log, ended: Ended) -> None:
         log.say("stopped", message, why=ended.stopped, **ended.numbers)
     else:
         log.say("finished", f"Finished after {learned}", **ended.numbers)
+    if ended.late is not None:
+        log.say("error", ended.late, level="error", code=ended.code, go_on=None)

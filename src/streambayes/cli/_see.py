@@ -1,13 +1,13 @@
 """streambayes report and streambayes watch: a run in words and figures, afterwards or live."""
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from streambayes.cli._live import wait_for_a_signal
 from streambayes.cli._output import Quiet, saying_errors
 from streambayes.cli._progress import bar
 
@@ -92,5 +92,4 @@ def serving(folder: Path) -> Iterator[None]:
         typer.echo(f"{page.url}  (the live page)")
         yield
         typer.echo(f"{page.url} is served until you press Ctrl-C.")
-        with contextlib.suppress(KeyboardInterrupt):
-            threading.Event().wait()
+        wait_for_a_signal()

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streambayes.cli._config import Config
-from streambayes.cli._failure import SIGNALS, WRONG, Failed, telling
+from streambayes.cli._failure import LATE, SIGNALS, WRONG, Failed, telling
 from streambayes.cli._live import Past
 from streambayes.cli._log import Log
 from streambayes.cli._metrics import Metrics
@@ -24,6 +24,10 @@ from streambayes.sources import Files
 
 __all__ = ["Ended", "Tally", "show_plan", "show_summary", "source_of"]
 
+_LATE_SHARE = 0.01
+"""The most rows, as a share of all, that may come too late in a run that has gone well."""
+_NO_CHANGE = ("provisional", "outlier")
+"""Kinds of events that are said, but are no drift."""
 _NAMED = 8
 """Names that are shown of a list."""
 _REMARK = re.compile(r"(\d+) (rows left out|cells taken as missing)")
@@ -34,27 +38,29 @@ class Tally:
     """Counts what the records of a run say, and passes it on.
 
     Args:
-        false_alarms: How many false alarms of a change per batch to allow.
+        **drift: Settings of ``DriftMonitor``.
     """
 
-    def __init__(self, false_alarms: float) -> None:
-        self._monitor = DriftMonitor(false_alarms=false_alarms)
+    def __init__(self, **drift: Any) -> None:
+        self._monitor = DriftMonitor(**drift)
         self._known: dict[tuple[str, int], str] = {}
         self.num_batches = 0
         self.num_new = 0
         self.rows = 0
+        self.test_rows = 0
         self.late_rows = 0
         self.remarks = {"rows left out": 0, "cells taken as missing": 0}
 
     @property
     def drift(self) -> Drift:
         """The changes so far."""
-        return Drift(self._monitor.events, self.num_batches)
+        return Drift.of(self._monitor)
 
     def count(self, record: StepRecord) -> list[DriftEvent]:
         """The next record; changes that are new, or turn out to be of another kind."""
         self.num_batches += 1
         self.rows += record.num_rows
+        self.test_rows += record.num_test
         self.late_rows += record.num_late
         for remark in record.remarks:
             found = _REMARK.match(remark)
@@ -63,29 +69,44 @@ class Tally:
         told = [
             event
             for event in self._monitor.take(record)
-            if self._known.get((event.block, event.first)) != event.kind
+            if event.is_told and self._known.get((event.block, event.first)) != event.kind
         ]
         self._known |= {(event.block, event.first): event.kind for event in told}
         return told
 
+    @property
+    def num_changes(self) -> int:
+        """Changes that were told; a batch that stands out is none unless the next one confirms it."""
+        return sum(kind not in _NO_CHANGE for kind in self._known.values())
+
     def tell(self, record: StepRecord, log: Log, metrics: Metrics | None) -> None:
         """The next record, which is new."""
-        known = len(self._known)
-        changes = self.count(record)
+        known = dict(self._known)
+        told = self.count(record)
         self.num_new += 1
-        num_changes = len(self._known)
+        changes = [event for event in told if event.kind not in _NO_CHANGE]
         if metrics is not None:
-            metrics.take(record, num_changes - known)
-        log.batch(record, num_changes)
-        for event in changes:
+            fresh = [
+                event.block
+                for event in changes
+                if known.get((event.block, event.first), "outlier") in _NO_CHANGE
+            ]
+            metrics.take(record, fresh)
+        log.batch(record, self.num_changes)
+        for event in told:
+            change = event.changes[0] if event.changes else None
             log.say(
                 "drift",
                 event.sentence,
+                level="warning" if event in changes else "info",
                 block=event.block,
                 kind=event.kind,
                 first=event.first,
                 last=event.last,
                 label=event.label,
+                parameter=None if change is None else change.parameter,
+                before=None if change is None else change.before,
+                after=None if change is None else change.after,
             )
 
 
@@ -102,7 +123,20 @@ class Ended:
 
     @property
     def code(self) -> int:
-        return SIGNALS.get(self.stopped or "", 0)
+        """The exit code; how a signal stopped the run comes first."""
+        return SIGNALS.get(self.stopped or "", LATE if self.late else 0)
+
+    @property
+    def late(self) -> str | None:
+        """What is said of too many rows that came too late."""
+        late = self.tally.late_rows
+        total = self.tally.rows + self.tally.test_rows + late
+        if late <= _LATE_SHARE * total:
+            return None
+        return (
+            f"{late:,} of {total:,} rows ({100 * late / total:.1f} %) came too late for their batch and belong to none; "
+            "raise [batches] lateness, or send rows in order"
+        )
 
     @property
     def is_stopped(self) -> bool:
@@ -204,7 +238,8 @@ def source_of(config: Config) -> str:
     if not isinstance(source, Files):
         return repr(source)
     more = len(source.paths) - 1
-    return f"{source.paths[0]}{f' and {more:,} more files' if more else ''}"
+    written = f" ({source.written()})" if source.written() else ""
+    return f"{source.paths[0]}{f' and {more:,} more files' if more else ''}{written}"
 
 
 def _short(value: Any) -> str:
