@@ -1,5 +1,6 @@
 """Compiled programs are kept on disk for the next process, and JAX's own settings stay as they are."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -110,3 +111,28 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
     with warnings.catch_warnings(action="error"):  # once is enough
         assert program.folder_for_programs(tmp_path) is None
     assert list(theirs.iterdir()) == []
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_no_garbage_is_collected_while_a_program_compiles(enabled):
+    """An exception out of a signal is lost in what the collector calls, so that a Ctrl-C would have no effect."""
+    seen = []
+
+    def collected(phase, _):
+        seen.append(phase)
+
+    def function(number):
+        kept = [[] for _ in range(10 * gc.get_threshold()[0])]  # enough for the collector to run
+        seen.append(len(kept) > 0)
+        return number + 1.0
+
+    gc.callbacks.append(collected)
+    try:
+        if not enabled:
+            gc.disable()
+        assert program.Program(function)(1.0) == 2.0
+        assert gc.isenabled() == enabled
+    finally:
+        gc.callbacks.remove(collected)
+        gc.enable()
+    assert seen[: seen.index(True) + 1] == [True]

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import hashlib
 import os
 import platform
@@ -54,7 +55,7 @@ class Program:
         key = (*(_kind(batch) for batch in batches), *kwargs.values())
         if key in self._known:
             return self._run(*args, **kwargs)
-        with _kept():
+        with _compiling(), _kept():
             found = self._run(*args, **kwargs)
         self._known.add(key)
         return found
@@ -109,7 +110,30 @@ class _Compiling:
 
     lock = threading.Lock()
     threads = 0
+    collects_garbage = True
+    threads_kept = 0
     before: dict[str, Any] = {}  # noqa: RUF012
+
+
+@contextlib.contextmanager
+def _compiling() -> Iterator[None]:
+    """Garbage waits meanwhile, or a Ctrl-C would be lost.
+
+    It is heeded when XLA returns. If the first Python code after that is what JAX has the collector call, then
+    Python reports the exception and goes on.
+    """
+    with _Compiling.lock:
+        _Compiling.threads += 1
+        if _Compiling.threads == 1:
+            _Compiling.collects_garbage = gc.isenabled()
+            gc.disable()
+    try:
+        yield
+    finally:
+        with _Compiling.lock:
+            _Compiling.threads -= 1
+            if _Compiling.threads == 0 and _Compiling.collects_garbage:
+                gc.enable()
 
 
 @contextlib.contextmanager
@@ -119,8 +143,8 @@ def _kept() -> Iterator[None]:
         yield
         return
     with _Compiling.lock:
-        _Compiling.threads += 1
-        if _Compiling.threads == 1:
+        _Compiling.threads_kept += 1
+        if _Compiling.threads_kept == 1:
             _Compiling.before = _set(
                 {
                     "jax_compilation_cache_dir": str(folder),
@@ -132,8 +156,8 @@ def _kept() -> Iterator[None]:
         yield
     finally:
         with _Compiling.lock:
-            _Compiling.threads -= 1
-            if _Compiling.threads == 0:
+            _Compiling.threads_kept -= 1
+            if _Compiling.threads_kept == 0:
                 _set(_Compiling.before)
                 compilation_cache.reset_cache()  # it would stay with our folder otherwise
 
@@ -151,7 +175,7 @@ def _read(name: str) -> Any:
 
 def _usable_folder() -> Path | None:
     """The folder that is used now; none if the user has set one in JAX itself."""
-    set_by_user = _read("jax_compilation_cache_dir") is not None and not _Compiling.threads
+    set_by_user = _read("jax_compilation_cache_dir") is not None and not _Compiling.threads_kept
     folder = _folder()
     if set_by_user or folder is None:
         return None
