@@ -237,6 +237,42 @@ def test_a_restless_stream_fluctuates_and_of_many_changes_five_are_told():
     assert len(drift.table().rows) == len(drift.events)
 
 
+def test_what_changes_alike_is_told_as_one():
+    """Of parents, the same parameter for several values; of seven blocks, six by name."""
+    rng = np.random.default_rng(3)
+    net = sb.Network()
+    kind = net.categorical("kind", ["a", "b", "c"])
+    net.normal(["x", "y", "z"], parents=[kind])
+    batches = [
+        {
+            "kind": np.repeat(["a", "b", "c"], 60),
+            "x": rng.normal(10.0 * (number >= 12), 1.0, 180),
+            "y": rng.normal(10.0 * (number >= 12), 1.0, 180),
+            "z": rng.normal(0.0, np.where((number >= 12) & (np.arange(180) < 60), 9.0, 1.0)),
+        }
+        for number in range(20)
+    ]
+    drift = sb.run(sb.StreamLearner(net), batches, progress=False).drift
+    (entry,) = drift.by_batch()
+    assert len(entry.events) == 7
+    first, *others = entry.events
+    assert entry.sentence.startswith(
+        f"Batch 12: {first.changes[0].parameter} changed at once, {first.changes[0].numbers}; likewise "
+    )
+    assert entry.sentence.endswith(", and 1 more.")
+    column = first.changes[0].parameter.partition(" | ")[0]
+    for event in others:
+        name, arrow = event.changes[0].parameter, event.changes[0].arrow
+        if name.startswith(f"{column} | "):
+            assert f" {name.removeprefix(f'{column} | ')} {arrow}" in entry.sentence
+            assert name not in entry.sentence
+    assert sum(event.changes[0].arrow in entry.sentence for event in entry.events) == 6
+    assert (
+        sb.Drift(drift.events[:1], drift.patterns, 20).by_batch()[0].sentence
+        == drift.events[0].sentence
+    )
+
+
 def test_size_decides_what_is_told():
     batches = list(gaussian(lambda number: 100.0 + 1.0 * (number >= 20), size=200))
     run = sb.run(sb.StreamLearner(sb.models.Gaussian(["a", "b"])), batches, progress=False)
@@ -276,35 +312,6 @@ def test_seasons_are_not_changes_and_returns_are_told_once():
     assert all(event.period == 12 for event in said)
     assert all(event.first <= 48 for event in without)
     assert without.count("kind")["seasonal"] == 0
-
-
-def test_numbers_are_those_of_the_batch_that_is_named():
-    """Every number of a sentence is in the record of its batch."""
-    rng = np.random.default_rng(5)
-    e = sb.datasets.electricity()
-    months = np.unique(e["month"])[4:22]
-    names = ["nswprice", "nswdemand", "vicprice", "vicdemand", "transfer"]
-    batches = [{name: e[name][e["month"] == month] for name in names} for month in months]
-    steps = np.repeat(rng.normal(0.0, 5.0, 10), 4)
-    made = [{"a": rng.normal(step, 1.0, 80)} for step in steps]
-    num_numbers = 0
-    for model, stream_of in ((sb.models.Gaussian(names), batches), (sb.models.Gaussian("a"), made)):
-        run = sb.run(sb.StreamLearner(model), stream_of, progress=False)
-        for event in run.drift.events:
-            for change in event.changes:
-                before, after = (
-                    run.records[place].compared[event.block] for place in event.sources
-                )
-                now = [each[change.parameter] for each in after.values()]
-                usual = [each[change.parameter] for each in before.values()]
-                assert change.after in [each.now for each in now]
-                assert change.before in [each.usual for each in usual]
-                if event.first == event.last:  # by the batch alone
-                    alone = run.records[event.first].alone[event.block][change.parameter]
-                    assert change.after == pytest.approx(alone, rel=1e-6)
-                assert change.numbers in event.sentence or change is not event.changes[0]
-                num_numbers += 2
-    assert num_numbers > 10
 
 
 def test_latent_variables_name_their_component():

@@ -243,50 +243,6 @@ def test_a_run_predicts_by_the_forecast_and_tests_the_belief():
         learner.score(state, batches[0], using="trust")
 
 
-def test_the_next_batch_has_parameters_of_its_own():
-    """The ways to go on, which the watch will weigh it by; batches lie apart by what it has learned."""
-    rng = np.random.default_rng(0)
-    levels = rng.normal(0.0, 1.0, 90)
-    batches = [{"x": rng.normal(level, 1.0, 20)} for level in levels]
-    learner, held, state = sb.StreamLearner(sb.models.Gaussian("x")), [], None
-    for batch in batches:
-        if state is not None and state.num_batches > 10:
-            found = learner.predict_next(state)
-            own, value = found["mean of x"], found["value of x"]
-            inside = (value.lower <= batch["x"]) & (batch["x"] <= value.upper)
-            held.append([own.lower <= batch["x"].mean() <= own.upper, inside.mean()])
-        state = learner.init(batch) if state is None else state
-        state, _ = learner.step(state, batch)
-    assert 0.8 < np.mean(held, axis=0)[0] < 0.97
-    assert 0.85 < np.mean(held, axis=0)[1] < 0.95
-    assert own.upper - own.lower == pytest.approx(2 * 1.645, rel=0.3)
-    assert value.upper - value.lower == pytest.approx(2 * 1.645 * np.sqrt(2.0), rel=0.3)
-    assert sb.Run(learner, state, (), None).predict_next() == learner.predict_next(state)
-    shares = bernoulli()
-    batches = draw_batches(2, [20] * 9)
-    *_, (state, _) = learned(shares, batches[:8])
-    with jax.enable_x64(True):
-        ways = state.watch.next_batch(state.prior)
-        a, b = (
-            np.asarray(part)
-            for part in (ways.members.params["x"].alpha, ways.members.params["x"].beta)
-        )
-    heads = batches[8]["x"].sum()
-    evidence = [
-        scipy.special.betaln(c + heads, d + 20 - heads) - scipy.special.betaln(c, d)
-        for c, d in ((a, b), (1.0, 1.0))
-    ]
-    usual = scipy.special.logsumexp(np.asarray(ways.log_weights["x"]) + evidence[0])
-    look = shares.step(state, batches[8])[1].seen.flat[0]  # the first, to all digits
-    assert look == pytest.approx(evidence[1] - usual, rel=1e-9)
-    weights = scipy.special.softmax(np.asarray(ways.log_weights["x"]))
-    mean = weights @ (a / (a + b))
-    assert shares.predict_next(state)["probability of x"].mean == pytest.approx(mean)
-    blind = shares.replace(watch=False)
-    with pytest.raises(ValueError, match="how far batches lie apart is learned with"):
-        blind.predict_next(blind.init(batches[0]))
-
-
 def test_other_policies_predict_by_what_they_believe():
     *_, (state, _) = learned(bernoulli(policy=sb.HPP()), draw_batches(0, [5, 5]))
     learner, rows = bernoulli(policy=sb.HPP()), {"x": [0, 1]}

@@ -267,8 +267,15 @@ def test_changes_are_told_batch_by_batch_and_the_most_important_first(run):
     (event,) = run.drift
 
     def at(first, block, evidence):
+        change = dataclasses.replace(event.changes[0], parameter=f"mean of {block}")
         return dataclasses.replace(
-            event, block=block, first=first, last=first, label=f"b{first}", evidence=evidence
+            event,
+            block=block,
+            first=first,
+            last=first,
+            label=f"b{first}",
+            evidence=evidence,
+            changes=(change,),
         )
 
     events = [at(number, "x", 20.0 + number) for number in range(7)]
@@ -282,7 +289,9 @@ def test_changes_are_told_batch_by_batch_and_the_most_important_first(run):
     assert (
         story.more == "These are the 5 most important batches; the table of changes has 2 others."
     )
-    assert story.changes[1].count("mean of x changed at once") == 3
-    assert story.changes[1].endswith("; and 2 more.")
+    arrow = event.changes[0].arrow
+    assert story.changes[1].startswith(f"Batch b3: mean of y changed at once, {arrow} (")
+    others = ", ".join(f"mean of {name} {arrow}" for name in "xzvw")
+    assert story.changes[1].endswith(f"; likewise {others}.")
     counts = collections.Counter(one["first"] for one in digest.told())
     assert counts == {number: 1 + 4 * (number == 3) for number in range(7)}

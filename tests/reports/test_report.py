@@ -93,8 +93,7 @@ def test_electricity_is_told_in_words(tmp_path):
     assert page.sentences[1].startswith("1996-05 to 1998-11 · 31 batches · ")
     assert page.sentences[1].endswith(" · model Gaussian · forgetting Auto")
     (joined,) = [one for one in page.sentences if one.startswith("Batch 1997-05: ")]
-    for name in ("vicprice", "vicdemand", "transfer"):
-        assert f"column '{name}' varies for the first time" in joined
+    assert "columns 'transfer', 'vicdemand' and 'vicprice' vary for the first time" in joined
     every = [event["sentence"] for event in page.data["runs"][0]["news"]["events"]]
     assert every == [event.sentence for event in found.drift]
 

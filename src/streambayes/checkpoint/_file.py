@@ -20,7 +20,7 @@ from streambayes.checkpoint._tree import UnknownError, describe, restore
 from streambayes.families import Blocks
 from streambayes.forgetting import AbstractForgetting
 from streambayes.learning import LearnerState, ManyStates
-from streambayes.learning._watch import Watch
+from streambayes.learning._notes import noter
 from streambayes.models import AbstractModel
 
 __all__ = ["load", "packed", "replace_file", "save", "unpacked"]
@@ -184,7 +184,7 @@ def _fresh(state: LearnerState) -> LearnerState:
         prior=prior,
         memory=memory,
         belief=policy.belief(memory),
-        watch=None if state.watch is None else Watch.begin(prior),
+        watch=None if state.watch is None else noter(state.model).begin(prior),
         scale=state.model.scale_from_data(free=True),
         num_batches=np.int64(0),
         rows_seen=np.float64(0.0),
@@ -216,7 +216,7 @@ def _as_many(value: Any, streams: Any) -> ManyStates:
 def _watched(found: LearnerState) -> LearnerState:
     """A state from before there was a watch, which begins now."""
     with float64_scope():
-        return dataclasses.replace(found, watch=to_host(Watch.begin(found.prior)))
+        return dataclasses.replace(found, watch=to_host(noter(found.model).begin(found.prior)))
 
 
 def _as_facts(facts: Any) -> dict[str, Any]:

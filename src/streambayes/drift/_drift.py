@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Literal, final
 
 from streambayes._core.table import Table
@@ -49,15 +49,16 @@ class BatchDrift:
     @property
     def sentence(self) -> str:
         """What happened, for people who do not know the model."""
-        if len(self.events) == 1:
-            return self.events[0].sentence
         leading = self.events[0]
+        alike: dict[Hashable, list[DriftEvent]] = {}
+        for event in self.events:
+            alike.setdefault(event.manner, []).append(event)
         told = []
-        for event in self.events[:_NAMED]:
+        for event, *others in itertools.islice(alike.values(), _NAMED):
             until = "" if event.last == leading.last else f" (until {as_line(event.last_label)})"
             alone = " (in this batch alone)" if event.kind == "outlier" != leading.kind else ""
-            told.append(event.what + until + alone)
-        more = len(self.events) - _NAMED
+            told.append(event.what_with(others) + until + alone)
+        more = sum(map(len, itertools.islice(alike.values(), _NAMED, None)))
         rest = [f"and {more} more"] if more > 0 else []
         return f"{leading.opening}{'; '.join(told + rest)}."
 

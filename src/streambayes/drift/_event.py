@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, final
 
 from streambayes.learning._notes import Comparison
@@ -10,6 +10,8 @@ from streambayes.learning._notes import Comparison
 __all__ = ["CLEAR", "Change", "DriftEvent", "Kind", "as_line", "as_number"]
 
 _LEAST, _MOST = 0.005, 10.0
+_NAMED = 5
+"""Other blocks that are named where several change alike."""
 CLEAR = 3.0
 """A parameter that moves by so many standard deviations of what is known of it has clearly moved."""
 _SHARE = 0.2
@@ -109,8 +111,13 @@ class Change:
     @property
     def numbers(self) -> str:
         """Before and after, to the digits that are known."""
+        return f"{self.arrow} ({self._size()})"
+
+    @property
+    def arrow(self) -> str:
+        """Before and after alone."""
         before, after = as_number(self.before, self.before_sd), as_number(self.after, self.after_sd)
-        return f"{before} → {after} ({self._size()})"
+        return f"{before} → {after}"
 
     def __str__(self) -> str:
         return f"{as_line(self.parameter)} {self.numbers}"
@@ -211,11 +218,25 @@ class DriftEvent:
     @property
     def what(self) -> str:
         """The same without the batch."""
+        return self.what_with(())
+
+    @property
+    def manner(self) -> Hashable:
+        """What events have in common that are told as one: the kind, and how long."""
+        alone = self.block if self.changes and self._is_hidden else None
+        return self.kind, self.last, self.like, self.period, alone
+
+    def what_with(self, others: Sequence["DriftEvent"]) -> str:
+        """What happened, and to which other blocks in the same manner."""
         if self.kind == "new":
-            return f"column {self.block!r} varies for the first time"
-        first, *others = self.changes
+            names = [repr(event.block) for event in (self, *others)]
+            if others:
+                return f"columns {', '.join(names[:-1])} and {names[-1]} vary for the first time"
+            return f"column {names[0]} varies for the first time"
+        first, *further = self.changes
         name, numbers = as_line(first.parameter), first.numbers
-        numbers += "".join(f"; {other}" for other in others[:1])
+        numbers += _likewise(first, [event.changes[0] for event in others])
+        numbers += "".join(f"; {other}" for other in further[:1])
         if self._is_hidden and self.kind != "outlier":
             block = as_line(self.block)
             return (
@@ -245,6 +266,25 @@ class DriftEvent:
 
     def __str__(self) -> str:
         return self.sentence
+
+
+def _likewise(first: Change, others: Sequence[Change]) -> str:
+    """Changes of other blocks in the same manner; of the same parameter of a column only the condition is said."""
+    column, _, _ = first.parameter.partition(" | ")
+    columns = {column: [first.parameter]}
+    by_name = {change.parameter: change for change in others}
+    for name in by_name:
+        columns.setdefault(name.partition(" | ")[0], []).append(name)
+    names = [name for each in columns.values() for name in each][1 : 1 + _NAMED]
+    told = []
+    for name in names:
+        kind, bar, condition = name.partition(" | ")
+        shown = condition if bar and kind == column else name
+        column = kind
+        told.append(f"{as_line(shown)} {by_name[name].arrow}")
+    if len(others) > _NAMED:
+        told.append(f"and {len(others) - _NAMED} more")
+    return f"; likewise {', '.join(told)}" if told else ""
 
 
 def as_number(value: float, spread: float, sign: str = "") -> str:

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self, final
+from typing import Any, ClassVar, Literal, NamedTuple, Self, final
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,9 @@ _RESOLUTION = 1e-14
 
 class AbstractMarginal(abc.ABC):
     """A batch of one-dimensional distributions with mean, variance and distribution function."""
+
+    support: ClassVar[Literal["real", "positive", "nonnegative", "unit"]] = "real"
+    """Where values lie, and what few rows show of them: anywhere, above 0, from 0 on, or from 0 to 1."""
 
     @abc.abstractmethod
     def mean(self) -> Array:
@@ -174,6 +177,7 @@ class AbstractPredictive(AbstractMarginal):
 class BetaMarginal(AbstractMarginal):
     """A probability."""
 
+    support: ClassVar[Literal["unit"]] = "unit"
     belief: Beta
 
     def mean(self) -> Array:
@@ -197,6 +201,7 @@ class BetaMarginal(AbstractMarginal):
 class GammaMarginal(AbstractMarginal):
     """A rate."""
 
+    support: ClassVar[Literal["nonnegative"]] = "nonnegative"
     belief: Gamma
 
     def mean(self) -> Array:
@@ -297,6 +302,7 @@ class StudentMarginal(AbstractPredictive):
 class SpreadMarginal(AbstractMarginal):
     r"""A standard deviation $u \tau^{-1/2}$ of a Gamma precision $\tau$, in units of $u$."""
 
+    support: ClassVar[Literal["positive"]] = "positive"
     precision: Gamma
     unit: Array
 

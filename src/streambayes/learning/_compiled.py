@@ -87,7 +87,6 @@ class Scorer:
         self.sample = Program(self._sample, static_argnames=("num_rows",))
         self.start = Program(self._start)
         self.start_apart = Program(self._start_apart)
-        self.next_batch = Program(lambda watch, prior: watch.next_batch(prior))
 
     def scored(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch

@@ -29,6 +29,7 @@ from streambayes.learning._intake import (
     read_rows,
     refuse_clusters,
 )
+from streambayes.learning._next_batch import foretell
 from streambayes.learning._notes import Seen, noter
 from streambayes.learning._piecewise import Pass, PiecePasses, learn_pieces
 from streambayes.learning._prediction import Classification, Prediction
@@ -40,7 +41,6 @@ from streambayes.learning._state import (
     arrays_by_label,
     by_label,
     is_traced,
-    parameters_of,
     tails_of,
 )
 from streambayes.learning._watch import Watch
@@ -214,7 +214,7 @@ class StreamLearner:
             else:
                 start = self._best_start(key, rows, prior, scale)
             belief = self.forgetting.belief(self._stepper.init(self._settings, start))
-            watch = Watch.begin(prior) if self.watch else None
+            watch = noter(self.model).begin(prior) if self.watch else None
         return LearnerState(
             prior=prior,
             memory=memory,
@@ -488,8 +488,9 @@ class StreamLearner:
         """What may be expected of the next batch, if it has as many rows as the last one.
 
         Of networks, for each column of numbers ``value of x``, as ``predict`` says it of a row of which nothing is known (by 10,000
-        draws, the same every time). Then the batch's own parameters, such as ``mean of x``, which is the mean of its
-        rows but for their chance: what is believed, with the spread from batch to batch that the watch has learned.
+        draws, the same every time). Then parameters as the batch by itself will show them, such as ``mean of x``, the mean of its
+        rows: by the forecast that was nearest in the last 64 batches, with an interval by its errors there. Before
+        the third batch nothing is known of how batches differ, and intervals have no ends.
 
         Args:
             state: From a step.
@@ -518,9 +519,8 @@ class StreamLearner:
             for column in self._columns
             if column.name in drawn and column.kind != CATEGORY
         ]
-        with float64_scope():
-            belief = self._scorer.next_batch(state.watch, state.prior)
-        own = parameters_of(self.model, belief, state.scale, tails)
+        recent, number = np.asarray(state.watch.recent), int(state.watch.num_batches)
+        own = foretell(self.model, recent, number, level)
         return PosteriorSummary((*values, *own), level)
 
     def _belief(self, state: LearnerState, using: Using) -> AbstractBelief:
@@ -790,7 +790,7 @@ class StreamLearner:
             prior = self._internal(self._prior, scale, Blocks.of_prior(self.model.prior()))
             memory = self.forgetting.restart(state.memory, prior, touched)
             belief = self.forgetting.belief(memory)
-            watch = None if state.watch is None else state.watch.restarted(prior, touched)
+            watch = state.watch and noter(self.model).restarted(state.watch, prior, touched)
         state = replaced(state, scale=scale, prior=prior, memory=memory, belief=belief, watch=watch)
         return state, tuple(events)
 

@@ -565,7 +565,7 @@ class ManyLearner:
             rows, _ = standardised(learner.model, batch, scale.shift, scale.factor)
             start = learner.model.start(key, rows, prior)
         policy = learner.forgetting
-        watch = Watch.begin(prior) if self.watch else None
+        watch = noter(learner.model).begin(prior) if self.watch else None
         return prior, policy.init(prior), policy.belief(policy.init(start)), watch
 
     def _groups(self, reports: _Reports, numbers: np.ndarray) -> Iterator[tuple[np.ndarray, Batch]]:

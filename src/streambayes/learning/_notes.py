@@ -1,7 +1,7 @@
 """What a step did to the parameters: how far each block moved, and where its parameters are now."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, final
 
 import jax
@@ -13,7 +13,7 @@ from streambayes._core.precision import float64_scope
 from streambayes._core.program import Program
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, Blocks, Point
-from streambayes.learning._watch import SCALES, Watch, watched
+from streambayes.learning._watch import KEPT, SCALES, Watch, watched
 from streambayes.models import AbstractModel
 from streambayes.models._base import parameter_names
 
@@ -123,6 +123,7 @@ class Noter:
         shown = [part for section in parameter_names(model) for part in section]
         self._names = [str(name) for part in shown for name in part.names.flat]
         self._homes = [str(block) for part in shown for block in part.blocks.flat]
+        self._places = np.array([self._blocks.index(home) for home in self._homes], int)
         self._program = Program(self.noted)
         self._watch = Program(self.watched)
         self.watch_many = Program(jax.vmap(self.watched))
@@ -156,6 +157,18 @@ class Noter:
             parameters=self._by_block(zip(means.tolist(), deviations.tolist(), strict=True)),
         )
 
+    def begin(self, prior: Blocks) -> Watch:
+        """A watch before any batch."""
+        return Watch.begin(prior, len(self._names))
+
+    def restarted(self, watch: Watch, prior: Blocks, chosen: Mapping[str, Any]) -> Watch:
+        """A watch without what was seen of the chosen blocks."""
+        masks = [
+            np.broadcast_to(np.asarray(chosen.get(name, False)), labels.shape).ravel()
+            for name, labels in self._labels.items()
+        ]
+        return watch.restarted(prior, chosen, np.concatenate(masks)[self._places])
+
     def watch(
         self, watch: Watch, prior: Blocks, scale: Scale, message: Blocks
     ) -> tuple[Watch, Seen]:
@@ -179,9 +192,12 @@ class Noter:
             ).ravel()
 
         num = len(SCALES)
-        return after, jnp.concatenate(
-            [by_block(looks.evidence, 2 * num), by_block(looks.pattern, 3), moments.ravel()]
-        )
+        evidence = by_block(looks.evidence, 2 * num)
+        is_known = ~jnp.isnan(evidence[: len(self._blocks)])[self._places]
+        alone = jnp.where(is_known, moments[1, 0, 0], jnp.nan)
+        recent = watch.recent.at[watch.num_batches % KEPT].set(alone)
+        after = Watch(after.scales, after.num_batches, recent)
+        return after, jnp.concatenate([evidence, by_block(looks.pattern, 3), moments.ravel()])
 
     def _compared(self, usual: Blocks, now: Blocks, scale: Scale, num_due: Array) -> Array:
         """Moments of what was usual and of what the looks say, (2, scales, 2, num_parameters); of those due alone."""

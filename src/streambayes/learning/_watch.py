@@ -35,14 +35,16 @@ import numpy as np
 from jax import Array
 
 from streambayes._core.pytree import pytree
-from streambayes.families import AbstractFamily, Bank, Blocks
+from streambayes.families import AbstractFamily, Blocks
 
-__all__ = ["FIRST_SHARE", "SCALES", "Looks", "Watch", "pattern_of", "threshold", "watched"]
+__all__ = ["FIRST_SHARE", "KEPT", "SCALES", "Looks", "Watch", "pattern_of", "threshold", "watched"]
 
 HORIZONS = np.append(2.0 ** np.arange(3, 18), np.inf)
 LEVELS = np.append(0.0, 4.0 ** np.arange(7))
 SCALES = (1, 4, 16, 64)
 """Batches in a look."""
+KEPT = 64
+"""Batches whose parameters are kept, so that the next batch's can be foretold."""
 FIRST_SHARE = 0.5
 """Share of the threshold that the first look alone must reach."""
 _LEAST = 1.0
@@ -95,13 +97,16 @@ class Watch:
     Attributes:
         scales: Memories, on a leading axis of ``SCALES``.
         num_batches: Batches that were watched.
+        recent: Each parameter by the last batches alone, (KEPT, num_parameters), in the user's units: batch number
+            ``t`` in row ``t`` modulo ``KEPT``, NaN where a block had too few rows.
     """
 
     scales: Scale
     num_batches: Any
+    recent: Any
 
     @classmethod
-    def begin(cls, prior: Blocks) -> "Watch":
+    def begin(cls, prior: Blocks, num_parameters: int) -> "Watch":
         """Before any batch."""
         none = prior.scaled(0.0)
         one = Scale(
@@ -116,22 +121,21 @@ class Watch:
             },
             gathered=none,
         )
-        return cls(scales=_repeated(one, len(SCALES)), num_batches=jnp.zeros((), int))
+        return cls(
+            scales=_repeated(one, len(SCALES)),
+            num_batches=jnp.zeros((), int),
+            recent=jnp.full((KEPT, num_parameters), jnp.nan),
+        )
 
-    def restarted(self, prior: Blocks, chosen: Mapping[str, Any]) -> "Watch":
-        """Without what was seen of the chosen blocks."""
+    def restarted(self, prior: Blocks, chosen: Mapping[str, Any], parameters: Any) -> "Watch":
+        """Without what was seen of the chosen blocks, and of the parameters in them."""
         every = {name: jnp.asarray(chosen.get(name, False)) for name in prior.counts}
-        fresh = Watch.begin(prior).scales
-        return Watch(fresh.select(every, self.scales), self.num_batches)
-
-    def next_batch(self, prior: Blocks) -> Bank:
-        """Parameters of a batch that has as many rows as the last one, as a mixture of the ways to go on."""
-        at: Scale = jax.tree.map(lambda leaf: leaf[0], self.scales)
-        ways: Blocks = jax.tree.map(lambda leaf: leaf[:1], at.fades)
-        both = [jax.tree.map(lambda leaf: leaf[0], each) for each in _ways(ways, prior, at.last)]
-        members: Blocks = jax.tree.map(lambda *parts: jnp.concatenate(parts), *both)
-        weights = {name: each[0] for name, each in at.log_weights.items()}
-        return Bank(log_weights=weights, members=members)
+        fresh = Watch.begin(prior, len(parameters))
+        return Watch(
+            fresh.scales.select(every, self.scales),
+            self.num_batches,
+            jnp.where(jnp.asarray(parameters), fresh.recent, self.recent),
+        )
 
     @property
     def num_due(self) -> Array:
@@ -204,7 +208,8 @@ def watched(watch: Watch, prior: Blocks, message: Blocks) -> tuple[Watch, Looks]
         )
         for name in prior.counts
     }
-    return Watch(_with(scales, gathered=gathered), number), Looks(seen, pattern)
+    after = Watch(_with(scales, gathered=gathered), number, watch.recent)
+    return after, Looks(seen, pattern)
 
 
 def pattern_of(pattern: tuple[float, float, float]) -> str:

@@ -279,10 +279,12 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
 
 
 class ParameterNames(NamedTuple):
-    """What ``Parameters`` are called, whatever is believed of them."""
+    """What ``Parameters`` are called and where they lie, whatever is believed of them."""
 
     names: np.ndarray
     blocks: np.ndarray
+    support: str
+    is_log: np.ndarray | bool
 
 
 @functools.cache
@@ -293,7 +295,10 @@ def parameter_names(model: AbstractModel[Any, Any]) -> tuple[tuple[ParameterName
     def look() -> None:
         prior = Point(Blocks.of_prior(model.prior()))
         found.extend(
-            tuple(ParameterNames(part.names, part.blocks) for part in section)
+            tuple(
+                ParameterNames(part.names, part.blocks, part.marginal.support, part.is_log)
+                for part in section
+            )
             for section in model.marginals(prior, Scale.identity(model.columns, free=False))
         )
 
