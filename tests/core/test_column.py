@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from streambayes._core.column import BINARY, CATEGORY, CONTINUOUS, Column
+from streambayes._core.column import BINARY, CATEGORY, CONTINUOUS, Column, shown
 
 
 class Unreadable:
@@ -32,3 +32,13 @@ def test_what_is_no_number_is_named_with_its_row(cell):
     cells[1] = cell
     with pytest.raises(ValueError, match=r"column 'x', row 1: expected a finite number, got"):
         Column("x").encode(cells)
+
+
+def test_a_long_cell_is_cut_where_it_is_echoed():
+    assert shown("a" * 30) == repr("a" * 30)
+    assert shown(10**400) == f"1{59 * '0'}..."
+    assert shown(10**5000) == "a very long int"
+    for cell in (10**400, 10**5000, "a" * 500):
+        with pytest.raises(ValueError, match="column 'x', row 0: expected") as caught:
+            Column("x").encode(np.array([cell], object))
+        assert len(str(caught.value)) < 150

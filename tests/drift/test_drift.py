@@ -77,7 +77,7 @@ def test_kinds_of_drift(policy):
     (trend,) = [pattern for pattern in slow.patterns if pattern.kind == "trend"]
     assert (trend.block, trend.parameter) == ("x5", "mean of x5")
     assert 1.0 < trend.trend[1] - trend.trend[0] < 2.0  # 1.5 in all
-    assert str(slow).startswith("Over all batches: mean of x5 rises steadily, ")
+    assert str(slow).startswith("Over all batches: mean of x5 rises, ")
 
 
 def test_the_first_batch_and_a_quiet_stream_tell_nothing():
@@ -310,7 +310,7 @@ def test_seasons_are_not_changes_and_returns_are_told_once():
     said = [event for event in without if event.period is not None]
     assert len(said) in (1, 2)  # up and down
     assert all(event.period == 12 for event in said)
-    assert all(event.first <= 48 for event in without)
+    assert all(event.first <= 60 for event in without)
     assert without.count("kind")["seasonal"] == 0
 
 
@@ -447,5 +447,5 @@ def test_what_grows_by_a_factor_has_a_trend(transform, tmp_path):
     learner = sb.StreamLearner(sb.models.Gaussian("x", transform or ()))
     run = sb.run(learner, batches, prequential=False, progress=False)
     what = "median" if transform else "mean"
-    assert f"Over all batches: {what} of x rises steadily, " in str(run.drift)
+    assert f"Over all batches: {what} of x rises, " in str(run.drift)
     assert run.report(tmp_path / "report.html").exists()

@@ -124,7 +124,7 @@ def test_what_fades_to_nothing_is_the_prior_again():
         (lambda: sb.SVI(10, decay=0.5), r"SVI: decay must lie in \(0.5, 1\]"),
         (lambda: sb.SVI(10, delay=-1.0), "SVI: delay"),
         (lambda: sb.SVI(10, step_size=2.0), "SVI: step_size"),
-        (lambda: sb.HPP(max_rounds=0), "HPP: max_rounds must be at least 1"),
+        (lambda: sb.HPP(max_rounds=0), "HPP: max_rounds must be a whole number of at"),
         (
             lambda: sb.MHPP(rho_prior=sb.TruncatedExponential.from_gamma([0.1, 0.2])),
             "MHPP: rho_prior must be a single distribution",
@@ -134,6 +134,25 @@ def test_what_fades_to_nothing_is_the_prior_again():
 def test_bad_settings_are_refused(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: sb.Fading("x"), "^Fading: rho must be a number, got 'x'$"),
+        (lambda: sb.Fading(None), "Fading: rho must be a number, got None"),
+        (lambda: sb.PowerPrior("0.5"), "PowerPrior: rho must be a number, got '0.5'"),
+        (lambda: sb.PVB(100, "x"), "PVB: step_size must be a number, got 'x'"),
+        (lambda: sb.SVI(10, delay="x"), "SVI: delay must be a number, got 'x'"),
+    ],
+)
+def test_text_is_no_number(make, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        make()
+    with pytest.raises(
+        ValueError, match="max_rounds must be a whole number of at least 1, got '9'"
+    ):
+        sb.MHPP(max_rounds="9")
 
 
 def test_policies_without_rho_report_none():

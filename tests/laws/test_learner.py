@@ -527,6 +527,30 @@ class TestBadInput:
         with pytest.raises(error, match=sentence):
             sb.StreamLearner(*arguments)
 
+    @pytest.mark.parametrize("level", ["90%", None, 1.0, np.nan])
+    def test_a_level_is_a_probability(self, learner, level):
+        state, _ = learner.step(learner.init(pair()), pair())
+        for place, act in (
+            ("predict", lambda: learner.predict(state, pair(), "x", level=level)),
+            ("predict_next", lambda: learner.predict_next(state, level=level)),
+            ("summary", lambda: state.summary(level=level)),
+        ):
+            sentence = rf"^{place}: level must lie in \(0, 1\), such as 0.9, got {level!r}$"
+            with pytest.raises(ValueError, match=sentence):
+                act()
+
+    def test_a_seed_is_a_whole_number(self, learner):
+        state = learner.init(pair())
+        with pytest.raises(TypeError, match=r"^sample: seed must be a whole number, got 'x'$"):
+            learner.sample(state, 3, seed="x")
+
+    def test_a_parameter_that_may_be_meant(self, learner):
+        summary = learner.init(pair()).summary()
+        with pytest.raises(
+            KeyError, match=r"no parameter 'mean of X' \(did you mean 'mean of x'\?\)"
+        ):
+            summary["mean of X"]
+
     def test_a_policy_that_is_no_definition_is_refused(self):
         class Mine(sb.SVB):
             pass
@@ -538,6 +562,12 @@ class TestBadInput:
         ("settings", "error", "sentence"),
         [
             ({"tolerance": -1.0}, ValueError, "tolerance must be at least 0"),
+            (
+                {"tolerance": "low"},
+                ValueError,
+                "tolerance must be at least 0 and finite, got 'low'",
+            ),
+            ({"watch": "yes"}, TypeError, "StreamLearner: watch must be True or False, got 'yes'"),
             ({"max_sweeps": 0}, ValueError, "max_sweeps must be a whole number of at least 1"),
             (
                 {"prior": sb.Beta.from_concentrations(1, 1)},

@@ -205,6 +205,8 @@ class TestRefusals:
             sb.many(learner).step(states, {"b": batches["a"]})
         with pytest.raises(KeyError, match="there is no stream 'b' among the 1"):
             states["b"]
+        with pytest.raises(KeyError, match=r"no stream 'A' among the 1 \(did you mean 'a'\?\)"):
+            states["A"]
         with pytest.raises(ValueError, match="at least one stream must stay"):
             states.dropped(["a"])
 

@@ -298,6 +298,12 @@ def test_a_table_is_not_a_stream():
             sb.run(learner, table)
 
 
+def test_a_model_is_no_learner():
+    sentence = r"got a Gaussian; make one of a model with sb\.StreamLearner\(model\)"
+    with pytest.raises(TypeError, match=sentence):
+        sb.run(sb.models.Gaussian("x"), stream())
+
+
 def test_settings_tell_policies_apart_in_a_table():
     policies = [
         sb.HPP(),

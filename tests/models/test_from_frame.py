@@ -24,6 +24,8 @@ def some(values, seed=0):
     return np.random.default_rng(seed).choice(np.array(values), ROWS)
 
 
+CLOCK_TIMES = np.array([100 * hour + minute for hour in range(5, 24) for minute in range(60)])
+CLOCK_TIMES = np.random.default_rng(1).choice(CLOCK_TIMES, ROWS)
 SKEWED_COUNTS = RNG.negative_binomial(0.4, 0.1, ROWS)
 SHARES = 1.0 / np.arange(1, 201)
 DEST = RNG.choice([f"D{k:03d}" for k in range(200)], ROWS, p=SHARES / SHARES.sum())
@@ -39,7 +41,17 @@ COLUMNS = [
     ("Subject", np.repeat(np.arange(308, 328), 10), "categorical", "20 whole numbers"),
     ("chick", np.tile(np.arange(1, 21), 10), "left out", "labels: 1 to 20, 10 rows each"),
     ("title", WORDS, "left out", "differs from row to row"),
-    ("name", [WORDS[row // 2] for row in range(ROWS)], "left out", "differs from row to row"),
+    ("name", [WORDS[row // 2] for row in range(ROWS)], "left out", "100 values in 200 rows: too"),
+    ("dep_time", CLOCK_TIMES, "left out", "clock times written as hhmm: 1430 is not 1,430"),
+    ("departure", CLOCK_TIMES, "left out", "clock times written as hhmm"),
+    ("sched_time", CLOCK_TIMES - CLOCK_TIMES % 100 % 15, "left out", "clock times written as hhmm"),
+    ("pressure", 1000 + some(range(-10, 40)), "normal", "numbers"),
+    ("cost", 100 * some(range(1, 25)), "normal", "numbers"),
+    ("wind_dir", 10 * some(range(37)), "left out", "directions in degrees, on a circle"),
+    ("WindDir", 10.0 * some(range(37)), "left out", "directions in degrees"),
+    ("angle", np.round(15 * NORMALS**3, 2), "normal", "numbers"),
+    ("heading", 90 * some(range(4)), "categorical", "4 whole numbers"),
+    ("bearings", 10 * some(range(37)), "normal", "numbers"),
     ("region", np.full(ROWS, 3), "left out", "the same in all rows"),
     ("speed", np.where(np.arange(ROWS) < 5, NORMALS, np.nan), "left out", "missing in all but 5"),
     ("empty", np.full(ROWS, np.nan), "left out", "all of its cells are missing"),
@@ -233,8 +245,18 @@ def test_tables_without_a_column_to_learn():
         propose(pd.DataFrame([[1.0], [2.0]]))
     with pytest.raises(ValueError, match="there is no column that a model could learn"):
         propose({"title": WORDS})
+    for empty in (pd.DataFrame({"a": [], "b": []}), pl.DataFrame({"a": []}), {"a": []}):
+        with pytest.raises(ValueError, match="the frame has no rows"):
+            from_frame(empty)
     with pytest.raises(ValueError, match="there is no column to predict 'delay' from"):
         propose({"delay": NORMALS, "title": WORDS}, response="delay")
+
+
+def test_what_is_left_out_by_its_looks_is_taken_if_it_is_named():
+    columns = {"delay": NORMALS, "dep_time": CLOCK_TIMES, "wind_dir": 10 * some(range(37))}
+    model = from_frame(columns, response="delay", regressors=["dep_time", "wind_dir"])
+    assert isinstance(model, sb.models.LinearRegression)
+    assert model.regressors == ("dep_time", "wind_dir")
 
 
 def test_a_proposal_prints_why():

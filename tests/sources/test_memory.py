@@ -66,6 +66,26 @@ def test_by_period_agrees_with_pandas(every, freq):
         assert start.isoformat(sep="T").startswith(batch.label)
 
 
+@pytest.mark.parametrize(
+    ("every", "text"),
+    [
+        (pd.Timedelta("1D"), "1d"),
+        (dt.timedelta(minutes=90), "90m"),
+        (np.timedelta64(1, "W"), "7d"),
+        (np.timedelta64(7_200_000_000_000, "ns"), "2h"),
+    ],
+)
+def test_a_timedelta_is_a_period(every, text):
+    found = content(sb.batches(frame(60), every=every, time="when"))
+    assert found == content(sb.batches(frame(60), every=text, time="when"))
+
+
+def test_any_class_of_number_is_a_period():
+    data = {"t": np.arange(10.0)}
+    for every in (5, np.int64(5), np.float32(5.0)):
+        assert len(sb.batches(data, every=every, time="t")) == 2
+
+
 def test_kinds_of_time():
     data = frame(30)
     expected = [batch.columns["x"].tolist() for batch in sb.batches(data, every="1d", time="when")]
@@ -104,8 +124,11 @@ def test_an_index_of_times():
         sb.batches(frame().set_index(["when", "site"]), every="1d", time="index")
     with pytest.raises(ValueError, match="column 'site', row 0: expected a date or ISO text"):
         sb.batches(frame().set_index("site"), every="1d", time="site")
-    with pytest.raises(ValueError, match="there is no column 'index'; the table has"):
-        sb.batches(pl.from_pandas(frame()), every="1d", time="index")
+    polars = pl.from_pandas(frame())
+    with pytest.raises(ValueError, match="time='index': polars frames have no index; name the"):
+        sb.batches(polars, every="1d", time="index")
+    with pytest.raises(ValueError, match="time='index': Arrow tables have no index; name the"):
+        sb.batches(polars.to_arrow(), every="1d", time="index")
 
 
 def test_numeric_time_and_unsorted_rows():
@@ -154,7 +177,20 @@ def test_a_run_over_months():
         ({"every": "0d", "time": "when"}, "every must be a period"),
         ({"every": 3.0, "time": "when"}, "got 3.0; units are s, m .minutes., h, d, w, mo"),
         ({"every": "1d", "time": "x"}, "column 'x' is numeric, so every must be a positive number"),
-        ({"every": -1.0, "time": "x"}, "every must be a positive number"),
+        ({"every": -1.0, "time": "x"}, "for numeric times, a positive number, got -1.0"),
+        (
+            {"every": [1], "time": "when"},
+            r"every must be a period such as '1d', a timedelta .* \[1\]",
+        ),
+        ({"every": pd.Timedelta("1ms"), "time": "when"}, "a timedelta of whole seconds or"),
+        ({"every": np.timedelta64(1, "M"), "time": "when"}, "a timedelta of whole seconds or"),
+        ({"every": np.timedelta64("NaT"), "time": "when"}, "a timedelta of whole seconds or"),
+        ({"every": dt.timedelta(days=1), "time": "x"}, "column 'x' is numeric, so every must"),
+        (
+            {"rows": 3, "columns": ["When"]},
+            r"column 'When' \(did you mean 'when'\?\); the table has",
+        ),
+        ({"rows": 3, "columns": "aa"}, "there is no column 'aa'; the table has"),
         (
             {"every": "1d", "time": "site"},
             "column 'site', row 0: expected a date or ISO text, got 'b'",
@@ -181,6 +217,8 @@ def test_an_array_needs_names():
 def test_columns_of_different_length_are_refused():
     with pytest.raises(ValueError, match="columns must have the same length"):
         sb.batches({"x": [1, 2], "y": [1]}, rows=1)
+    with pytest.raises(ValueError, match="the table has no columns"):
+        sb.batches({}, rows=1)
 
 
 def test_rows_with_time_are_taken_in_its_order():

@@ -16,6 +16,7 @@ __all__ = [
     "POSITIVE",
     "Column",
     "is_missing",
+    "shown",
 ]
 
 CONTINUOUS, BINARY, COUNT, CATEGORY = "continuous", "binary", "count", "category"
@@ -28,6 +29,8 @@ _WANTED = {
     POSITIVE: "a finite number of at least 0",
     LOG: "a finite number above 0, whose logarithm is taken",
 }
+_LONGEST = 60
+"""The most characters of a cell that a sentence echoes."""
 
 
 @definition
@@ -195,7 +198,7 @@ class Column:
 
     def _refuse(self, array: np.ndarray, row: int, wanted: str) -> NoReturn:
         value = array[row].item() if isinstance(array[row], np.generic) else array[row]
-        message = f"column {self.name!r}, row {row}: expected {wanted}, got {value!r}"
+        message = f"column {self.name!r}, row {row}: expected {wanted}, got {shown(value)}"
         raise ValueError(message)
 
 
@@ -208,6 +211,15 @@ def _is_number(value: Any) -> bool:
     except (TypeError, ValueError, ArithmeticError):
         return False
     return True
+
+
+def shown(value: Any) -> str:
+    """A cell as a sentence echoes it, cut where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        return f"a very long {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def is_missing(value: Any) -> bool:

@@ -55,7 +55,13 @@ def restore(description: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _renewed(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a class as it is now; those of a state had ``log_shares`` before trust was the policy's alone."""
+    """Fields of a class as it is now.
+
+    Those of a state had ``log_shares`` before trust was the policy's alone, and units did not count rows before version 5.
+    """
+    if name == "_core.Scale" and "seen" not in fields:
+        shape = np.shape(fields["frozen"])
+        return {**fields, "seen": np.zeros((*shape[:-1], 3, *shape[-1:]))}
     if name != "learning.LearnerState" or "log_shares" not in fields:
         return fields
     memory = fields["memory"]

@@ -4,12 +4,13 @@ import collections
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Literal, final
 
 from streambayes._core.table import Table
 from streambayes.drift._event import DriftEvent, as_line, as_number
-from streambayes.drift._monitor import DriftMonitor, Unusual
+from streambayes.drift._monitor import MOST_UNUSUAL, DriftMonitor, Unusual
 from streambayes.drift._pattern import Pattern
 from streambayes.learning._record import records_of
 from streambayes.learning._run import RecordSource
@@ -88,7 +89,7 @@ class Drift:
     @classmethod
     def of(cls, monitor: DriftMonitor) -> "Drift":
         """What a monitor has found so far."""
-        ranked = monitor.unusual(50)
+        ranked = monitor.unusual(MOST_UNUSUAL)
         return cls(monitor.events, monitor.patterns, monitor.num_batches, ranked)
 
     def __iter__(self) -> Iterator[DriftEvent]:
@@ -119,10 +120,11 @@ class Drift:
         if not entries:
             return "\n".join(trends) or self._nothing()
         if len(entries) <= _TOLD:
-            return "\n".join([*trends, *(entry.sentence for entry in entries)])
+            return "\n".join([*trends, *(entry.sentence for entry in entries), *self._also])
         first = f"Changes began in {len(entries)} of {self.num_batches} batches. "
         first += f"The {_TOLD} most important; table() has all:"
-        return "\n".join([*trends, first, *(entry.sentence for entry in self.by_batch(_TOLD))])
+        told = [entry.sentence for entry in self.by_batch(_TOLD)]
+        return "\n".join([*trends, first, *told, *self._also])
 
     def by_batch(self, most: int | None = None) -> tuple[BatchDrift, ...]:
         """What is told, one entry for each batch in which something began to change, in their order.
@@ -146,6 +148,9 @@ class Drift:
         Args:
             number: How many, 50 at most.
         """
+        if not isinstance(number, int) or not 0 <= number <= MOST_UNUSUAL:
+            message = f"unusual: the number must be from 0 to {MOST_UNUSUAL}, got {number!r}"
+            raise ValueError(message)
         return self._ranked[:number]
 
     def count(self, what: Literal["block", "kind"]) -> collections.Counter[str]:
@@ -192,15 +197,42 @@ class Drift:
             )
         return Table(columns, tuple(rows))
 
+    @property
+    def _also(self) -> list[str]:
+        """Batches that are no changes beside how the block goes on, but farther from usual than chance would explain."""
+        least = math.log(100.0 * self.num_batches * max(len(self.patterns), 1))
+        told = {
+            (event.block, number) for event in self for number in range(event.first, event.last + 1)
+        }
+        found: dict[int, Unusual] = {}
+        for each in self._ranked:
+            is_new = (each.block, each.number) not in told and each.block not in self._trending
+            if is_new and each.surprise > least:
+                found.setdefault(each.number, each)
+        named = [_said(each) for each in itertools.islice(found.values(), _NAMED)]
+        return [f"Also far from usual: {'; '.join(named)}."] if named else []
+
     def _nothing(self) -> str:
         """That nothing is told, and what comes closest."""
         batches = "1 batch" if self.num_batches == 1 else f"{self.num_batches} batches"
+        wandering = [pattern for pattern in self.patterns if pattern.kind == "wanders"]
         text = f"Nothing beyond the usual fluctuation in {batches}."
+        if wandering:
+            text = f"No sudden change in {batches}, but "
+            text += "; ".join(
+                f"{as_line(each.parameter)} {each.words}" for each in wandering[:_NAMED]
+            )
+            more = len(wandering) - _NAMED
+            text += f"; and {more} more wander." if more > 0 else "."
         for most in self.unusual(1):
-            before = as_number(most.before, most.fluctuation)
-            after = as_number(most.after, most.fluctuation)
-            text += f" Most unusual: {as_line(most.label)}, {as_line(most.parameter)} {before} → {after}."
+            text += f" Most unusual: {_said(most)}."
         return text
+
+
+def _said(each: Unusual) -> str:
+    """A batch that stands out, in words."""
+    before, after = (as_number(value, each.fluctuation) for value in (each.before, each.after))
+    return f"{as_line(each.label)}, {as_line(each.parameter)} {before} → {after}"
 
 
 def find_drift(

@@ -182,13 +182,15 @@ class DriftEvent:
         if self.kind == "new":
             return True
         large = any(change.size >= 1.0 for change in self.changes)
+        if self.kind == "outlier":
+            return large
         hidden = self._is_hidden and not any(change.is_asked for change in self.changes)
         return self.kind != "seasonal" and (large or hidden)
 
     @property
     def _is_hidden(self) -> bool:
         """Whether the change is one that no parameter shows clearly, such as that of a correlation."""
-        return all(abs(change.distance) < CLEAR for change in self.changes)
+        return all(abs(change.distance) < CLEAR and change.size < CLEAR for change in self.changes)
 
     @property
     def importance(self) -> float:
@@ -212,7 +214,8 @@ class DriftEvent:
     def opening(self) -> str:
         """The batch, and that it was unusual if it was."""
         if self.kind == "outlier":
-            return f"{self.where} was unusual, and the next was not: "
+            was = "was" if self.first == self.last else "were"
+            return f"{self.where} {was} unusual, and the next was not: "
         return f"{self.where}, as a season ago: " if self.kind == "seasonal" else f"{self.where}: "
 
     @property

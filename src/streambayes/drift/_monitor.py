@@ -17,16 +17,20 @@ from streambayes.learning import StepRecord
 from streambayes.learning._notes import Comparison
 from streambayes.learning._watch import FIRST_SHARE, SCALES, pattern_of, threshold
 
-__all__ = ["DriftMonitor", "Unusual"]
+__all__ = ["MOST_UNUSUAL", "DriftMonitor", "Unusual"]
 
 _ALIKE = 3.0
 """Parameters nearer to each other than so many standard deviations are not told apart."""
 _REMEMBERED = 50
 """Earlier states of a block that it may come back to."""
+_AGES = 400
+"""After more batches than that, it is not called a return."""
 _NEAR = 3
 """Changes in one direction that are at most so many looks apart are one."""
-_MOST_UNUSUAL = 50
+MOST_UNUSUAL = 50
 _JUMPS = 3
+_BRIEF = 2
+"""A change that is undone within so many batches was none: they were unusual."""
 
 Parameters = Mapping[str, Comparison]
 MinChange = float | Mapping[str, float]
@@ -36,7 +40,8 @@ class Unusual(NamedTuple):
     """A batch in which a block stands out, whether or not it is a change.
 
     Attributes:
-        evidence: The log Bayes factor of starting over with this batch against going on as usual.
+        surprise: Minus the logarithm of the probability that a batch is as far from what is usual, by the batches since the
+            last change.
         number: The batch's number.
         label: What it is called.
         block: The block's readable name.
@@ -46,7 +51,7 @@ class Unusual(NamedTuple):
         fluctuation: Its standard deviation between batches.
     """
 
-    evidence: float
+    surprise: float
     number: int
     label: str
     block: str
@@ -112,7 +117,7 @@ class DriftMonitor:
         return tuple(block.as_pattern(name) for name, block in self._blocks.items() if block.usual)
 
     def unusual(self, number: int = 10) -> tuple[Unusual, ...]:
-        """Batches and blocks that stand out most, whether or not they are changes, the clearest first."""
+        """Batches and blocks that stand out most, whether or not they are changes, the clearest first; 50 are kept."""
         return tuple(heapq.nlargest(number, self._unusual))
 
     def check_names(self) -> None:
@@ -171,11 +176,15 @@ class DriftMonitor:
             if scale in block.waiting and second is not None:
                 waiting = block.waiting.pop(scale)
                 found += self._decided(name, block, waiting, second, least, record)
+            elif not scale and second is not None and block.newest is not None:
+                found += self._spoilt(name, block, -second, least, record)
             if first is None:
                 continue
             if not scale:
-                self._rank(name, block, first, record, alone)
+                self._rank(name, block, record, alone)
             compared = (record.compared or {}).get(name, {}).get(scale)
+            if not scale:
+                block.newest = (record, compared) if compared else None
             if first >= FIRST_SHARE * least and compared:
                 block.waiting[scale] = self._opened(name, block, scale, first, record, compared)
         newest = block.waiting.get(0)
@@ -208,12 +217,25 @@ class DriftMonitor:
         elif not waiting.scale and waiting.evidence >= least:
             yield self._event(name, "outlier", waiting, waiting.evidence, record)
 
+    def _spoilt(
+        self, name: str, block: "_Block", evidence: float, least: float, record: StepRecord
+    ) -> Iterable[DriftEvent]:
+        """The last batch was unusual, which did not stand out before this one came."""
+        if block.newest is not None and evidence >= least:
+            before, compared = block.newest
+            waiting = self._opened(name, block, 0, evidence, before, compared)
+            for usual in block.usual.values():
+                usual.take_back()
+            yield self._event(name, "outlier", waiting, evidence, record)
+
     def _changed(self, block: "_Block", waiting: "_Waiting", event: DriftEvent) -> DriftEvent:
         """A change: sudden, slow, one more step of a slow one, or back to what was before."""
         last = block.last
         for other in (waiting, *block.waiting.values()):  # this change explains them
             self._forget(event.block, other)
         block.waiting = {}
+        if last is not None and block.is_excursion(last, waiting):
+            return block.end_excursion(last, waiting, event)
         if self._is_seasonal(block, waiting):
             event = dataclasses.replace(event, kind="seasonal")
         elif last is not None and _goes_on(last, event, SCALES[waiting.scale]):
@@ -255,7 +277,9 @@ class DriftMonitor:
         record: StepRecord,
         compared: Parameters,
     ) -> "_Waiting":
-        held = [*itertools.islice(reversed(self._batches), SCALES[scale] + 1)]
+        ends_before = self._batches[-1][0] != record.index
+        until = ends_before + SCALES[scale] + 1
+        held = [*itertools.islice(reversed(self._batches), ends_before, until)]
         first = held[min(SCALES[scale], len(held)) - 1]
         changes = [
             Change.between(
@@ -311,27 +335,23 @@ class DriftMonitor:
         )
 
     def _rank(
-        self,
-        name: str,
-        block: "_Block",
-        evidence: float,
-        record: StepRecord,
-        alone: Mapping[str, float],
+        self, name: str, block: "_Block", record: StepRecord, alone: Mapping[str, float]
     ) -> None:
-        """Keep what stands out most."""
-        if len(self._unusual) == _MOST_UNUSUAL and evidence <= self._unusual[0].evidence:
-            return
-        moved = [
-            (abs(value - usual.mean) / usual.fluctuation, parameter)
+        """Keep what stands out most: the parameter of the block that is farthest from what is usual."""
+        known = [
+            (surprise, parameter)
             for parameter, value in alone.items()
-            if (usual := block.usual.get(parameter)) is not None and usual.fluctuation
+            if parameter in block.usual
+            and (surprise := block.usual[parameter].surprise(value)) is not None
         ]
-        if not moved:
+        if not known:
             return
-        _, parameter = max(moved)
+        surprise, parameter = max(known)
+        if len(self._unusual) == MOST_UNUSUAL and surprise <= self._unusual[0].surprise:
+            return
         usual = block.usual[parameter]
         entry = Unusual(
-            evidence,
+            surprise,
             record.index,
             record.label,
             name,
@@ -340,7 +360,7 @@ class DriftMonitor:
             alone[parameter],
             usual.fluctuation or 0.0,
         )
-        push = heapq.heappush if len(self._unusual) < _MOST_UNUSUAL else heapq.heapreplace
+        push = heapq.heappush if len(self._unusual) < MOST_UNUSUAL else heapq.heapreplace
         push(self._unusual, entry)
 
 
@@ -360,6 +380,7 @@ class _Waiting(NamedTuple):
 class _Regime(NamedTuple):
     """What a block was before a change, and the last batch in which it was so."""
 
+    last: int
     label: str
     parameters: Parameters
 
@@ -369,6 +390,7 @@ class _Block:
 
     def __init__(self, seasons: tuple[int, ...]) -> None:
         self.waiting: dict[int, _Waiting] = {}
+        self.newest: tuple[StepRecord, Parameters] | None = None
         self.usual: dict[str, Usual] = {}
         self.pattern: tuple[float, float, float] | None = None
         self.last: DriftEvent | None = None
@@ -386,19 +408,36 @@ class _Block:
                 self.usual[name] = Usual(self._kept)
             self.usual[name].add(value, is_usual=is_usual)
 
+    def is_excursion(self, last: DriftEvent, waiting: _Waiting) -> bool:
+        """Whether the last change is undone within a few batches."""
+        if waiting.scale or last.kind != "abrupt" or not self._past:
+            return False
+        return 0 < waiting.first[0] - last.first <= _BRIEF and _is_back(waiting, self._past[-1])
+
+    def end_excursion(self, last: DriftEvent, waiting: _Waiting, event: DriftEvent) -> DriftEvent:
+        """The last change was none: a few batches were unusual."""
+        self._past.pop()
+        self.last = None
+        self.num_changes -= 1
+        for usual in self.usual.values():
+            usual.restart()
+        return dataclasses.replace(
+            last,
+            kind="outlier",
+            last=waiting.first[0] - 1,
+            last_label=waiting.before,
+            told=event.told,
+            told_label=event.told_label,
+        )
+
     def remember(self, waiting: _Waiting) -> None:
         """What was usual before a change."""
-        self._past.append(_Regime(waiting.before, waiting.compared))
+        self._past.append(_Regime(waiting.first[0] - 1, waiting.before, waiting.compared))
 
     def as_return(self, event: DriftEvent, waiting: _Waiting) -> DriftEvent:
         """The event as one that goes back to what was before an earlier change, if it does."""
-        least = {change.parameter: change.least for change in waiting.changes}
         for past in reversed(self._past):
-            if all(
-                _is_near(now, past.parameters[name], least.get(name, 0.0))
-                for name, now in waiting.compared.items()
-                if name in past.parameters
-            ):
+            if waiting.first[0] - past.last <= _AGES and _is_back(waiting, past):
                 change = event.changes[0]
                 way = change.parameter, change.difference > 0.0
                 returns = self._returns.setdefault(way, [])
@@ -420,10 +459,11 @@ class _Block:
             kind = "jumps"
         return Pattern(
             block=name,
-            kind="new" if kind == "steady" and usual.fluctuation is None else kind,
+            kind="new" if kind == "steady" and usual.spread is None else kind,
             parameter=parameter,
             around=usual.mean,
-            fluctuation=usual.fluctuation,
+            fluctuation=usual.spread,
+            span=usual.span,
             memory=math.nan if self.pattern is None else self.pattern[2],
             changes=self.num_changes,
             season=None if self._seasons_said or kind in ("steady", "trend") else usual.season(),
@@ -432,25 +472,39 @@ class _Block:
 
 
 def _distance(returns: list[int]) -> int | None:
-    """After how many batches a block comes back, if the last three returns are at a regular distance."""
-    gaps = [later - sooner for sooner, later in itertools.pairwise(returns[-3:])]
-    if len(gaps) < 2 or max(gaps) - min(gaps) > max(1, 0.1 * max(gaps)):
+    """After how many batches a block comes back, if the last four returns are at a regular distance."""
+    gaps = [later - sooner for sooner, later in itertools.pairwise(returns[-4:])]
+    if len(gaps) < 3 or max(gaps) - min(gaps) > max(1, 0.1 * max(gaps)):
         return None
     return round(sum(gaps) / len(gaps))
 
 
-def _is_near(now: Comparison, past: Comparison, least: float) -> bool:
-    gap = abs(now.now - past.usual)
-    return gap <= max(_ALIKE * math.hypot(now.now_sd, past.usual_sd), least)
+def _is_back(waiting: _Waiting, past: _Regime) -> bool:
+    """Whether a block is again what it was, and much nearer to that than to what it was before it came back."""
+    least = {change.parameter: change.least for change in waiting.changes}
+    for name, now in waiting.compared.items():
+        if name not in past.parameters:
+            continue
+        before = past.parameters[name]
+        gap = abs(now.now - before.usual)
+        spread = math.hypot(now.now_sd, before.usual_sd)
+        if gap > max(_ALIKE * spread, least.get(name, 0.0)):
+            return False
+        if name == waiting.changes[0].parameter and gap > 0.25 * abs(now.now - now.usual) + spread:
+            return False
+    return True
 
 
 def _goes_on(last: DriftEvent, event: DriftEvent, size: int) -> bool:
-    """Whether a change is one more step of the last one: near it, of the same parameter, in its direction, not much smaller."""
+    """Whether a change is one more step of the last one: near it, of the same parameter, from there on in its direction, not much smaller."""
     before, after = last.changes[0], event.changes[0]
     size = max(size, last.last - last.first + 1 if last.kind == "gradual" else 1)
     if event.first - last.last > _NEAR * min(size, SCALES[2]) or last.kind == "seasonal":
         return False
     ratio = after.difference / before.difference if before.difference else 0.0
+    back = (before.after - after.before) / before.difference if before.difference else math.inf
+    if back > 0.5:  # meanwhile it has gone back half of the way
+        return False
     is_slow = last.kind == "gradual"  # whose difference is that of all its steps
     return before.parameter == after.parameter and (0.0 if is_slow else 0.25) < ratio <= 4.0
 

@@ -245,10 +245,15 @@ def total(per_block: Mapping[str, Array]) -> Array:
 
 
 def settle_numbers(policy: AbstractForgetting[Any, Any]) -> None:
-    """Turn the plain numbers among a policy's ``number`` fields into floats, whatever they were given as."""
+    """Turn the numbers among a policy's fields into floats, whatever they were given as; refuse what is none."""
     for field in dataclasses.fields(policy):  # type: ignore[arg-type]  # a definition is a dataclass
         value = getattr(policy, field.name)
-        if field.metadata.get("number") and isinstance(value, int | float | np.number):
+        if not field.metadata.get("number") or (value is None and field.default is None):
+            continue
+        if not isinstance(value, int | float | np.number | Array):
+            message = f"{type(policy).__name__}: {field.name} must be a number, got {value!r}"
+            raise TypeError(message)
+        if not isinstance(value, Array):
             try:
                 object.__setattr__(policy, field.name, float(value))
             except OverflowError:

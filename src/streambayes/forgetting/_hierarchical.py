@@ -6,6 +6,7 @@ from typing import Any, final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from streambayes._core.pytree import definition, number, pytree
@@ -66,8 +67,11 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
         if self.rho_prior.batch_shape != ():
             message = f"{type(self).__name__}: rho_prior must be a single distribution"
             raise ValueError(message)
-        if self.max_rounds < 1:
-            message = f"{type(self).__name__}: max_rounds must be at least 1, got {self.max_rounds}"
+        if not isinstance(self.max_rounds, int | np.integer) or self.max_rounds < 1:
+            message = (
+                f"{type(self).__name__}: max_rounds must be a whole number of at least 1, got "
+                f"{self.max_rounds!r}"
+            )
             raise ValueError(message)
 
     @abc.abstractmethod

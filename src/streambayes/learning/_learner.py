@@ -40,6 +40,7 @@ from streambayes.learning._state import (
     StepInfo,
     arrays_by_label,
     by_label,
+    check_level,
     is_traced,
     tails_of,
 )
@@ -164,8 +165,8 @@ class StreamLearner:
                 f"prior; blocks of {type(model).__name__} are coupled"
             )
             raise ValueError(message)
-        if not 0.0 <= tolerance < float("inf"):
-            message = f"StreamLearner: tolerance must be at least 0 and finite, got {tolerance}"
+        if not isinstance(tolerance, int | float | np.number) or not 0.0 <= tolerance < np.inf:
+            message = f"StreamLearner: tolerance must be at least 0 and finite, got {tolerance!r}"
             raise ValueError(message)
         if not isinstance(max_sweeps, int) or not 1 <= max_sweeps < 2**63:
             message = (
@@ -175,12 +176,15 @@ class StreamLearner:
         if not isinstance(num_restarts, int) or num_restarts < 1:
             message = f"StreamLearner: num_restarts must be a whole number of at least 1, got {num_restarts}"
             raise ValueError(message)
+        if not isinstance(watch, bool):
+            message = f"StreamLearner: watch must be True or False, got {watch!r}"
+            raise TypeError(message)
         self.model = model
         self.forgetting = forgetting
         self.num_restarts = num_restarts
         self.tolerance = float(tolerance)
         self.max_sweeps = max_sweeps
-        self.watch = bool(watch)
+        self.watch = watch
         self._given_scale = scale
         self._scale = _initial_scale(model, scale)
         self._prior = _given_blocks(model, prior, "prior")
@@ -420,9 +424,7 @@ class StreamLearner:
         if name is None:
             message = f"predict: name the variable; {type(self.model).__name__} has no response"
             raise ValueError(message)
-        if not 0.0 < level < 1.0:
-            message = f"predict: level must lie in (0, 1), got {level}"
-            raise ValueError(message)
+        check_level("predict", level)
         categories = self.model.categories_of(name)
         held = read_rows(self.model, self._columns, rows, unknown=name)
         self._check_distances(state, held)
@@ -475,9 +477,10 @@ class StreamLearner:
         if not isinstance(num_rows, int) or num_rows < 1:
             message = f"sample: num_rows must be a whole number of at least 1, got {num_rows}"
             raise ValueError(message)
+        key = start_key(seed, "sample")
         belief = self._belief(state, using)
         with float64_scope():
-            drawn = self._scorer.sample(belief, jax.random.key(seed), num_rows=num_rows)
+            drawn = self._scorer.sample(belief, key, num_rows=num_rows)
             held = {name: np.asarray(values) for name, values in drawn.items()}
         columns = {}
         for column, shift, factor in zip(self._columns, *_units(state.scale), strict=True):
@@ -497,9 +500,7 @@ class StreamLearner:
             level: The probability of the intervals.
         """
         self._check_state(state)
-        if not 0.0 < level < 1.0:
-            message = f"predict_next: level must lie in (0, 1), got {level}"
-            raise ValueError(message)
+        check_level("predict_next", level)
         if state.watch is None:
             message = (
                 "predict_next: how far batches lie apart is learned with "
@@ -773,7 +774,7 @@ class StreamLearner:
         """Take the units of columns that vary for the first time; their blocks start anew."""
         scale = state.scale.freeze(rows)
         if scale is state.scale:
-            return state, ()
+            return replaced(state, scale=scale.counted(rows)), ()
         fresh = np.flatnonzero(scale.frozen & ~state.scale.frozen)
         touched: dict[str, Any] = {}
         events = []
@@ -782,8 +783,10 @@ class StreamLearner:
             for block, mask in self.model.touched_by(name).items():
                 touched[block] = touched.get(block, np.zeros_like(mask)) | mask
             of = "of logarithms: " if self._columns[place].transform else ""
+            is_new = state.scale.is_constant[place]
+            varies = "varies for the first time" if is_new else "has been seen in enough rows"
             events.append(
-                f"column {name!r} varies for the first time: its units are set ({of}centre "
+                f"column {name!r} {varies}: its units are set ({of}centre "
                 f"{scale.shift[place]:.6g}, scale {scale.factor[place]:.6g}) and its blocks restart"
             )
         with float64_scope():
@@ -951,13 +954,13 @@ def needs_time(policy: Policy) -> str:
     )
 
 
-def start_key(seed: Any) -> Any:
+def start_key(seed: Any, place: str = "init") -> Any:
     """The random key of a start; ``TypeError`` if the seed is no whole number."""
     if not isinstance(seed, int | np.integer):
-        message = f"init: seed must be a whole number, got {seed!r}"
+        message = f"{place}: seed must be a whole number, got {seed!r}"
         raise TypeError(message)
     if not -(2**63) <= seed < 2**63:
-        message = "init: seed must be a whole number of at most 63 bits"
+        message = f"{place}: seed must be a whole number of at most 63 bits"
         raise ValueError(message)
     return jax.random.key(int(seed))
 
@@ -1005,7 +1008,7 @@ def _initial_scale(model: Model, scale: bool | Mapping[str, tuple[float, float]]
             message = f"scale of {name!r}: shift must be finite and factor positive, got {(centre, width)}"
             raise ValueError(message)
         shift[places[name]], factor[places[name]], frozen[places[name]] = centre, width, True
-    return Scale(shift=shift, factor=factor, frozen=frozen, centred=initial.centred)
+    return Scale(shift, factor, frozen, initial.centred, initial.seen)
 
 
 def _given_blocks(

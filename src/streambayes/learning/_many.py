@@ -56,6 +56,8 @@ _OF_LEARNING: dict[str, Any] = dict.fromkeys(
     )
 )
 """What the info of a batch lacks that could not be learned."""
+_FEW = 1000
+"""Streams among whose names one is looked for that may be meant: of many that takes long."""
 _TOGETHER = 1024
 """Streams that are learned in one call: beyond, what is computed of them leaves the processor's cache."""
 
@@ -113,7 +115,8 @@ class ManyStates(Mapping[Hashable, LearnerState]):
 
     def __getitem__(self, name: Hashable) -> LearnerState:
         if name not in self._places:
-            message = f"there is no stream {name!r} among the {len(self)}"
+            hint = meant(name, self._places) if len(self) <= _FEW else ""
+            message = f"there is no stream {name!r} among the {len(self)}{hint}"
             raise KeyError(message)
         return _state_at(self._stacked, self._places[name])
 

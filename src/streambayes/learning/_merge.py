@@ -154,7 +154,7 @@ def _check_alike(name: str, state: LearnerState, first: LearnerState) -> None:
             theirs += " of other columns or settings"
         message = f"merge: {name} belongs to {mine}, state 0 to {theirs}; learn all sites alike"
         raise ValueError(message)
-    if not _same(state.scale, first.scale):
+    if not _same(_units(state), _units(first)):
         message = (
             f"merge: {name} and state 0 are in different units; begin all sites from one state of "
             "StreamLearner.init, made from rows in which every column varies, or give the learner "
@@ -186,6 +186,10 @@ def _check_common(sites: list[LearnerState], common: LearnerState) -> None:
             "SVB, PowerPrior(rho) or Fading"
         )
         raise ValueError(message)
+
+
+def _units(state: LearnerState) -> tuple[Any, ...]:
+    return state.scale.shift, state.scale.factor, state.scale.frozen
 
 
 def _same(mine: Any, theirs: Any) -> bool:

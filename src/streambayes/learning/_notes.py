@@ -1,6 +1,7 @@
 """What a step did to the parameters: how far each block moved, and where its parameters are now."""
 
 import functools
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, final
 
@@ -123,6 +124,9 @@ class Noter:
         shown = [part for section in parameter_names(model) for part in section]
         self._names = [str(name) for part in shown for name in part.names.flat]
         self._homes = [str(block) for part in shown for block in part.blocks.flat]
+        self._are_spreads = np.concatenate(
+            [np.full(part.names.size, part.support == "positive") for part in shown]
+        )
         self._places = np.array([self._blocks.index(home) for home in self._homes], int)
         self._program = Program(self.noted)
         self._watch = Program(self.watched)
@@ -193,8 +197,12 @@ class Noter:
 
         num = len(SCALES)
         evidence = by_block(looks.evidence, 2 * num)
-        is_known = ~jnp.isnan(evidence[: len(self._blocks)])[self._places]
-        alone = jnp.where(is_known, moments[1, 0, 0], jnp.nan)
+        counts = by_block({name: each[0] for name, each in after.scales.last.counts.items()}, 1)
+        # a single row has no spread
+        is_known = counts[self._places] >= np.where(self._are_spreads, 2.0, 0.0)
+        moments = jnp.where(is_known, moments, jnp.nan)
+        is_new = ~jnp.isnan(evidence[: len(self._blocks)])[self._places]
+        alone = jnp.where(is_new, moments[1, 0, 0], jnp.nan)
         recent = watch.recent.at[watch.num_batches % KEPT].set(alone)
         after = Watch(after.scales, after.num_batches, recent)
         return after, jnp.concatenate([evidence, by_block(looks.pattern, 3), moments.ravel()])
@@ -231,7 +239,10 @@ class Noter:
                 columns = [
                     part[which, scale].tolist() for which in (0, 1) for part in (means, deviations)
                 ]
-                every = self._by_block(map(Comparison, *columns))
+                every = {
+                    block: {name: each for name, each in found.items() if not math.isnan(each.now)}
+                    for block, found in self._by_block(map(Comparison, *columns)).items()
+                }
                 for block in clear:
                     compared.setdefault(block, {})[scale] = every[block]
         known = looks.astype(object)
@@ -244,7 +255,10 @@ class Noter:
                 for block, each in zip(self._blocks, by_block, strict=True)
             },
             dict(zip(self._blocks, map(tuple, patterns), strict=True)),
-            self._by_block(means[1, 0].tolist()),
+            {
+                block: {name: value for name, value in found.items() if not math.isnan(value)}
+                for block, found in self._by_block(means[1, 0].tolist()).items()
+            },
             compared,
         )
 

@@ -233,6 +233,12 @@ def run(
             never stopped.
         schema: What to do when the stream's columns change; by default that is an error.
     """
+    if not isinstance(learner, StreamLearner):
+        message = (
+            f"run: learner must be a StreamLearner, got a {type(learner).__name__}; make one of a model with "
+            "sb.StreamLearner(model)"
+        )
+        raise TypeError(message)
     kept = _Checkpointing.of(checkpoint, resume=resume, state=state)
     return _drive(
         {"": learner},
@@ -821,7 +827,7 @@ class _Driver:
             notes = noter(learner.model).note(state.belief, after.belief, after.scale)
         self._go_on_from(after)
         seconds = clock.perf_counter() - started
-        fresh = after.scale.frozen & ~state.scale.frozen
+        fresh = after.scale.frozen & ~state.scale.frozen & state.scale.is_constant
         names = [column.name for column in learner.model.columns]
         new_columns = tuple(itertools.compress(names, fresh)) if self._num_batches else ()
         record = self._noted(index, batch, info, seconds, notes, before, held_out, new_columns)

@@ -8,6 +8,7 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
+from streambayes._core.names import meant
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope, in_float64, is_concrete, to_host
 from streambayes._core.program import Program
@@ -28,6 +29,7 @@ __all__ = [
     "StepInfo",
     "arrays_by_label",
     "by_label",
+    "check_level",
     "parameters_of",
     "tails_of",
 ]
@@ -62,7 +64,7 @@ class PosteriorSummary:
             if row.name == name:
                 return row
         known = ", ".join(repr(row.name) for row in self.rows)
-        message = f"no parameter {name!r}; there are {known}"
+        message = f"no parameter {name!r}{meant(name, (row.name for row in self.rows))}; there are {known}"
         raise KeyError(message)
 
     def __repr__(self) -> str:
@@ -161,9 +163,7 @@ class LearnerState:
 
     def summary(self, level: float = 0.9) -> PosteriorSummary:
         """Mean, standard deviation and central interval of every parameter, in the user's units."""
-        if not 0.0 < level < 1.0:
-            message = f"summary: level must lie in (0, 1), got {level}"
-            raise ValueError(message)
+        check_level("summary", level)
         self.check_single()
         return PosteriorSummary(
             parameters_of(self.model, self.belief, self.scale, tails_of(level)), level
@@ -236,6 +236,13 @@ def arrays_by_label(
         each = np.moveaxis(values.reshape(*leading, -1), -1, 0)
         found.update(zip(readable.ravel().tolist(), each, strict=True))
     return found
+
+
+def check_level(place: str, level: float) -> None:
+    """Raise unless it is a probability that an interval can have."""
+    if not isinstance(level, int | float | np.number) or not 0.0 < level < 1.0:  # NaN too
+        message = f"{place}: level must lie in (0, 1), such as 0.9, got {level!r}"
+        raise ValueError(message)
 
 
 def tails_of(level: float) -> np.ndarray:

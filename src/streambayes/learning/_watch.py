@@ -20,7 +20,8 @@ starting over with this batch. Under the average's own predictive $E[e^z] = 1$, 
 first batch: $d$ is the log Bayes factor. $e^{z + d}$ has expectation 1, too. A change is one with $d > 0$ and
 $z + d$ above the threshold, $z$ above half of it; then the watch goes on with what the two batches have brought. Where
 $d \le 0$, the first batch was unusual: memories go on as if it had not been, but weights have learned from it how restless
-the block is.
+the block is. In a restless block an extreme batch may not stand out at once, since anything may come; but the next one does, beside
+memories that have taken the extreme one in. Where it does not beside those that have not, the first one was unusual, too.
 
 **Scales.** The same on sums of 4, 16 and 64 batches finds slow changes. A change at one scale starts the others over.
 """
@@ -51,6 +52,7 @@ _LEAST = 1.0
 """The least threshold, however many false alarms are allowed."""
 _FALSE_ALARMS = 0.01
 """At which rate of false alarms the watch itself starts over; what is told is decided later, from its looks."""
+_WEAK = 1e-6
 _FEWEST = 0.5
 """Rows of a block that a look needs; fewer wait for more."""
 _NUM_WAYS = len(HORIZONS) + len(LEVELS)
@@ -234,8 +236,9 @@ def _looked(
     )
     log_weights = {name: jnp.concatenate([each, each[1:]]) for name, each in at.log_weights.items()}
     waits = {name: look >= _LEAST * FIRST_SHARE for name, look in at.first_look.items()}
-    any_waits = jnp.stack([each.any() for each in waits.values()]).any()
-    faded, evidence, restart = _evidence(ways, prior, message, jnp.where(any_waits, 3, 1))
+    faded, evidence, restart = _evidence(
+        ways, prior, message, log_weights, waits, FIRST_SHARE * least
+    )
     joint = {name: log_weights[name] + each for name, each in evidence.items()}
     total = {name: jax.nn.logsumexp(each, axis=1) for name, each in joint.items()}
     second = {
@@ -249,8 +252,21 @@ def _looked(
         & (first + second[name] >= least)
         for name, first in at.first_look.items()
     }
+    spoilt = {
+        name: enough[name]
+        & (first < FIRST_SHARE * least)
+        & (ways.counts[name][1, -1] > 0.0)
+        & (restart[name] - total[name][0] >= FIRST_SHARE * least)
+        & (restart[name] - total[name][1] < FIRST_SHARE * least)
+        & (total[name][1] - total[name][0] >= FIRST_SHARE * least)
+        for name, first in at.first_look.items()
+    }
+    second = {
+        name: jnp.where(spoilt[name], total[name][0] - total[name][1], each)
+        for name, each in second.items()
+    }
     unusual = {
-        name: enough[name] & (second[name] <= 0.0) & (first >= FIRST_SHARE * least)
+        name: enough[name] & (second[name] <= 0.0) & (first >= FIRST_SHARE * least) | spoilt[name]
         for name, first in at.first_look.items()
     }
     first = {
@@ -300,15 +316,20 @@ def _ways(ways: Blocks, prior: Blocks, message: Blocks) -> tuple[Blocks, Blocks]
 
 
 def _evidence(
-    ways: Blocks, prior: Blocks, message: Blocks, num: Array
+    ways: Blocks,
+    prior: Blocks,
+    message: Blocks,
+    log_weights: PerBlock,
+    waits: PerBlock,
+    least: Array,
 ) -> tuple[Blocks, PerBlock, PerBlock]:
     """Fades as priors of the batch, the log evidence of all ways to go on, and that of starting over.
 
-    Of the first ``num`` memories: the others serve a second look alone, and mostly none is due.
+    Of the first memory; of the others only where a block waits for a second look, or this batch stands out by more than ``least``.
     """
 
     def body(at: tuple[Any, ...]) -> tuple[Any, ...]:
-        place, faded, evidence, _ = at
+        place, faded, evidence, _, is_more = at
         one: Blocks = jax.tree.map(lambda leaf: leaf[place][None], ways)
         fades, levels = _ways(one, prior, message)
         gained = {
@@ -325,7 +346,13 @@ def _evidence(
         }
         evidence = {name: each.at[place].set(gained[name][:-1]) for name, each in evidence.items()}
         faded = _put(faded, place, jax.tree.map(lambda leaf: leaf[0], fades))
-        return place + 1, faded, evidence, {name: each[-1] for name, each in gained.items()}
+        restart = {name: each[-1] for name, each in gained.items()}
+        stands_out = [
+            restart[name] - jax.nn.logsumexp(log_weights[name][0] + each[:-1], axis=0) >= least
+            for name, each in gained.items()
+        ]
+        is_more |= (place == 0) & jnp.stack([each.any() for each in stands_out]).any()
+        return place + 1, faded, evidence, restart, is_more
 
     shapes = {name: jnp.shape(count) for name, count in prior.counts.items()}
     start = (
@@ -333,8 +360,15 @@ def _evidence(
         ways,
         {name: jnp.zeros((3, _NUM_WAYS, *shape)) for name, shape in shapes.items()},
         {name: jnp.zeros(shape) for name, shape in shapes.items()},
+        jnp.stack([each.any() for each in waits.values()]).any(),
     )
-    _, faded, evidence, restart = jax.lax.while_loop(lambda at: at[0] < num, body, start)
+
+    def goes_on(at: tuple[Any, ...]) -> Array:
+        place, *_, is_more = at
+        found: Array = (place == 0) | is_more & (place < 3)
+        return found
+
+    _, faded, evidence, restart, _ = jax.lax.while_loop(goes_on, body, start)
     return faded, evidence, restart
 
 
@@ -404,9 +438,9 @@ def _pattern(weights: Array, rows: Array, size: Array) -> Array:
 
 
 def _with_weak(prior: Blocks, rows: Blocks) -> Blocks:
-    """Rows of each scale with a prior that weighs the less, the more there are of them."""
-    shares = {name: jnp.maximum(count, 1.0) ** -2 for name, count in rows.counts.items()}
-    weak: Blocks = _repeated(prior, len(SCALES)).scaled(shares)
+    """Rows of each scale with a millionth of the prior, which may lie far from them."""
+    share = {name: jnp.asarray(_WEAK) for name in prior.counts}
+    weak: Blocks = _repeated(prior, len(SCALES)).scaled(share)
     return rows + weak
 
 

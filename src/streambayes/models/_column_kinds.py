@@ -46,6 +46,8 @@ _COPIED = 1e-6
 """How far a correlation is from 1 at most where a column is another one in other units."""
 _KNOWN = 0.05
 """Share of the cells that must not be missing."""
+_HOURS, _QUARTERS, _MINUTES = 4, 3, 12
+"""The fewest hours of a column of clock times, and its fewest minutes, if its name says time and if not."""
 _YEARS = (1500, 2200)
 _SHORT_YEARS = (10, 99)
 _LARGE_MEAN = 100
@@ -75,6 +77,8 @@ _THINGS = {
 }  # fmt: skip
 """What a column of whole numbers that has such a name tells apart."""
 _COUNTING_WORDS = {"count", "counts", "num", "number", "n"}
+_DIRECTION = re.compile(r"(wind)?dir(ection)?(\d.*)?|angle|azimuth|bearing|heading")
+"""Words for directions in degrees."""
 _DATE = re.compile(r"\d{4}-?\d\d-?\d\d")
 _OTHER_DATE = re.compile(
     r"\d{1,2}([./-])\d{1,2}\1\d{2,4}\b|\d{4}[ -]?(\d\d?|[QqMm]\d\d?)$|\d{4}/\d\d?/\d\d?\b"
@@ -336,7 +340,9 @@ def _judged_text(cells: _Cells, is_whole: bool) -> ProposedColumn:
     elif num_values > _MOST_TEXTS and 2 * listed >= num_rows:
         return _categories_of_text(cells, is_whole)
     elif num_rows < (2 if num_values <= 5 else _ROWS_A_VALUE) * num_values:
-        why = f"text that differs from row to row: {num_values:,} values in {_rows(num_rows)}"
+        why = f"text of {num_values:,} values in {_rows(num_rows)}: too many for categories"
+        if num_values == num_rows:
+            why = f"text that differs from row to row: {num_values:,} values in {_rows(num_rows)}"
     elif num_values <= _MOST_TEXTS:
         return _categories_of_text(cells, is_whole)
     else:
@@ -364,7 +370,10 @@ def _judged_number(cells: _Cells, time: _Cells | None) -> ProposedColumn:
     """Numbers: the first rule that says what they are."""
     if not math.isfinite(cells.least) or not math.isfinite(cells.largest):
         return ProposedColumn(cells.name, LEFT_OUT, "some of its numbers are infinite")
-    for rule in (_row_number, _year, _moment_in_digits, _part, _code, _count, _few_numbers):
+    rules = (
+        _row_number, _year, _moment_in_digits, _clock_time, _part, _direction, _code, _count, _few_numbers,
+    )  # fmt: skip
+    for rule in rules:
         found = rule(cells, time)
         if found is not None:
             return found
@@ -405,6 +414,35 @@ def _moment_in_digits(cells: _Cells, time: _Cells | None) -> ProposedColumn | No
     if cells.lies_in(_EPOCHS):
         return ProposedColumn(cells.name, LEFT_OUT, "seconds since 1970")
     return None
+
+
+def _clock_time(cells: _Cells, time: _Cells | None) -> ProposedColumn | None:
+    """Numbers such as 1430 for half past two: over several hours, and none ends in 60 to 99."""
+    del time
+    if not cells.is_whole or not cells.lies_in((0, 2400)) or cells.num_values < _ENOUGH:
+        return None
+    hours, minutes = np.unique(cells.values // 100), np.unique(cells.values % 100)
+    is_named = bool(_TIME_WORDS & set(cells.words))
+    if (
+        len(hours) < _HOURS
+        or len(minutes) < (_QUARTERS if is_named else _MINUTES)
+        or minutes[-1] >= 60
+    ):
+        return None
+    why = "clock times written as hhmm: 1430 is not 1,430"
+    return ProposedColumn(cells.name, LEFT_OUT, why)
+
+
+def _direction(cells: _Cells, time: _Cells | None) -> ProposedColumn | None:
+    """Degrees of most of a circle; few different ones may be categories."""
+    del time
+    is_named = any(map(_DIRECTION.fullmatch, cells.words))
+    if not is_named or not cells.lies_in((0, 360)) or cells.largest <= 270:
+        return None
+    if cells.num_values <= _MOST_NUMBERS:
+        return None
+    why = "directions in degrees, on a circle: 350 is close to 10"
+    return ProposedColumn(cells.name, LEFT_OUT, why)
 
 
 def _part_of_date(cells: _Cells) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, final, get_args
 
+import numpy as np
+
 from streambayes._core.pytree import definition
 from streambayes.models.network import (
     AbstractNetwork,
@@ -28,6 +30,15 @@ def names_beside_component(names: str | Sequence[str], *others: str) -> tuple[st
         message = f"{COMPONENT!r} is what the hidden variable is called; call the column otherwise"
         raise ValueError(message)
     return chosen
+
+
+def check_num_components(model: str, num_components: int) -> None:
+    """Raise unless the hidden variable has as many values as that."""
+    if not isinstance(num_components, int | np.integer) or num_components < 2:
+        message = (
+            f"{model}: num_components must be a whole number of at least 2, got {num_components!r}"
+        )
+        raise ValueError(message)
 
 
 @final
@@ -60,6 +71,7 @@ class GaussianMixture(AbstractNetwork):
                 f"GaussianMixture: covariance must be 'diagonal' or 'full', got {covariance!r}"
             )
             raise ValueError(message)
+        check_num_components("GaussianMixture", num_components)
         chosen = names_beside_component(names)
         object.__setattr__(self, "names", chosen)
         object.__setattr__(self, "num_components", num_components)
@@ -107,6 +119,7 @@ class ConditionalMixture(AbstractNetwork):
         num_components: int,
         transform: Transform = (),
     ) -> None:
+        check_num_components("ConditionalMixture", num_components)
         chosen = names_beside_component(names, given)
         object.__setattr__(self, "names", chosen)
         object.__setattr__(self, "given", given)

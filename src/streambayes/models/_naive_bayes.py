@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import final
 
 from streambayes._core.pytree import definition
-from streambayes.models._mixture import COMPONENT, names_beside_component
+from streambayes.models._mixture import COMPONENT, check_num_components, names_beside_component
 from streambayes.models.network import (
     AbstractNetwork,
     AbstractVariable,
@@ -114,6 +114,7 @@ class MixtureNaiveBayes(AbstractNetwork):
         num_components: int,
         transform: Transform = (),
     ) -> None:
+        check_num_components("MixtureNaiveBayes", num_components)
         chosen = names_beside_component(names, label)
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "classes", values_of(label, classes))

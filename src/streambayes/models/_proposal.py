@@ -88,7 +88,7 @@ def propose(
     """A model for a table, by the names of its columns and their cells.
 
     Numbers are normal, counts that vary as Poisson's do are Poisson, 0 and 1 are Bernoulli, few values are categories;
-    row numbers, codes, constants, parts of a date and free text are left out. With a response the model is a
+    row numbers, codes, constants, parts of a date, clock times, directions and free text are left out. With a response the model is a
     ``LinearRegression``, a network where regressors are categories, or ``NaiveBayes`` where the response is; without,
     it has all columns, independent of each other.
 
@@ -123,6 +123,9 @@ def _columns_of(frame: Any) -> dict[str, np.ndarray]:
         if not isinstance(name, str):
             message = f"names of columns must be text, got {name!r}"
             raise TypeError(message)
+    if columns and not any(values.size for values in columns.values()):
+        message = "the frame has no rows: a model is proposed by what is in its columns"
+        raise ValueError(message)
     index = getattr(frame, "index", None)
     if getattr(getattr(index, "dtype", None), "kind", None) == "M" and "index" not in columns:
         columns = {"index": np.asarray(index), **columns}

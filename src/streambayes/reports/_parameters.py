@@ -11,6 +11,7 @@ from streambayes.drift import find_drift
 from streambayes.learning import StepRecord
 from streambayes.learning._record import records_of
 from streambayes.learning._run import RecordSource
+from streambayes.learning._state import check_level
 from streambayes.reports._plotting import (
     COLOURS,
     add_legend,
@@ -37,9 +38,7 @@ def plot_parameter(
         level: Probability of the band, which takes the posterior as normal.
         dark: Light on dark.
     """
-    if not 0.0 < level < 1.0:
-        message = f"plot_parameter: level must lie in (0, 1), got {level}"
-        raise ValueError(message)
+    check_level("plot_parameter", level)
     held = list(records_of(records))
     home = _home(held, parameter)
     track = np.array([_found(record, home, parameter) for record in held])

@@ -9,13 +9,14 @@ import numpy as np
 
 from streambayes._core.names import meant
 from streambayes.learning import table
+from streambayes.learning._intake import column_names
 from streambayes.sources._cut import ByColumn, ByPeriod, ByRows, Cutter
 from streambayes.sources._derive import Derived
 from streambayes.sources._files import Files
 from streambayes.sources._index import with_index
 from streambayes.sources._memory import Batches, of_table
 from streambayes.sources._order import InOrder
-from streambayes.sources._periods import duration
+from streambayes.sources._periods import Every, duration, period
 from streambayes.sources._source import Source
 from streambayes.sources._stream import FileBatches, SourceBatches
 
@@ -26,11 +27,11 @@ def batches(
     data: Any,
     *,
     rows: int | None = None,
-    every: str | float | None = None,
+    every: Every | None = None,
     time: str | None = None,
     by: str | None = None,
-    lateness: str | float = 0.0,
-    columns: Sequence[str] | None = None,
+    lateness: Every = 0.0,
+    columns: str | Sequence[str] | None = None,
     difference: str | Sequence[str] = (),
     ratio: str | Sequence[str] = (),
     calendar: str | Sequence[str] = (),
@@ -45,8 +46,8 @@ def batches(
         rows: Rows per batch, in the order of the table, or of ``time`` where it is given; the last batch may have
             fewer.
         every: A period: a count and one of ``s``, ``m`` (minutes), ``h``, ``d``, ``w`` (weeks, from Monday), ``mo``
-            (months), ``q`` (quarters) and ``y``, such as ``"30m"``, ``"1d"`` or ``"1mo"``; or a number in the units
-            of a numeric ``time``. Batches are in order of time; periods without
+            (months), ``q`` (quarters) and ``y``, such as ``"30m"``, ``"1d"`` or ``"1mo"``; a timedelta of whole
+            seconds; or a number in the units of a numeric ``time``. Batches are in order of time; periods without
             rows are left out, and rows keep their order within one. A batch has the time its period
             starts. Times with a zone are cut in UTC.
         time: The column of times: dates, ISO text or numbers; of a pandas frame also ``"index"``, or the index's own
@@ -76,6 +77,7 @@ def batches(
     if every is not None and time is None:
         message = "batches: every needs the name of the time column, time=..."
         raise ValueError(message)
+    columns = [columns] if isinstance(columns, str) else columns
     late = duration(lateness, "lateness")
     if late and every is None:
         message = "batches: lateness goes with every; other batches wait for no rows"
@@ -83,6 +85,7 @@ def batches(
     derived = Derived.checked(time, difference, ratio, calendar)
     cut: Callable[[Any], Cutter]
     if every is not None:
+        every = period(every)
         definition = {"every": every, "time": time, "lateness": late}
         cut = partial(ByPeriod, every, str(time), late)
     elif by is not None:
@@ -96,8 +99,21 @@ def batches(
     if late:
         message = "batches: a table has no late rows; lateness is for files and sources"
         raise ValueError(message)
-    held = with_index(table(data, columns), data, time)
+    held = with_index(_table(data, columns), data, time)
     return of_table(held, cut, time).with_derived(derived)
+
+
+def _table(data: Any, columns: Sequence[str] | None) -> dict[str, Any]:
+    """The columns of a table, all that are asked for among them."""
+    held = table(data, columns)
+    for name in columns or ():
+        if name not in held:
+            known = column_names(data)
+            message = (
+                f"batches: there is no column {name!r}{meant(name, known)}; the table has {known}"
+            )
+            raise ValueError(message)
+    return held
 
 
 def _of_source(

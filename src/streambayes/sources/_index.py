@@ -7,8 +7,12 @@ __all__ = ["with_index"]
 
 def with_index(columns: dict[str, Any], data: Any, time: str | None) -> dict[str, Any]:
     """The columns, with a frame's index where it is asked for as the time, as ``"index"`` or by its own name."""
-    is_pandas = type(data).__module__.partition(".")[0] == "pandas"
-    if not is_pandas or time is None or time in columns:
+    library = type(data).__module__.partition(".")[0]
+    if time == "index" and time not in columns and library in ("polars", "pyarrow"):
+        kind = {"polars": "polars frames", "pyarrow": "Arrow tables"}[library]
+        message = f"batches: time='index': {kind} have no index; name the column of times"
+        raise ValueError(message)
+    if library != "pandas" or time is None or time in columns:
         return columns
     index: Any = data.index
     if time not in ("index", index.name):

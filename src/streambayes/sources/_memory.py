@@ -70,6 +70,9 @@ def of_table(columns: dict[str, Any], make: Callable[[Any], Cutter], time: str |
     """
     held = {name: np.asarray(values) for name, values in columns.items()}
     lengths = {name: len(values) for name, values in held.items()}
+    if not held:
+        message = "batches: the table has no columns"
+        raise ValueError(message)
     if len(set(lengths.values())) != 1:
         message = f"batches: columns must have the same length, got {lengths}"
         raise ValueError(message)

@@ -1,13 +1,16 @@
 """Periods of time: when the one that holds a moment starts, and what to call it."""
 
+import datetime as dt
 import math
 import re
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
-__all__ = ["Periods", "duration"]
+__all__ = ["Every", "Periods", "duration", "period"]
 
+Every = str | float | dt.timedelta | np.timedelta64
+"""What users give as a length of time."""
 _PERIOD = re.compile(r"([0-9]{0,6})(s|m|h|d|w|mo|q|y)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MONTHS = {"mo": 1, "q": 3, "y": 12}
@@ -69,8 +72,39 @@ class Periods:
         return str(np.datetime64(int(start), "s"))[:digits]
 
 
-def duration(value: str | float, argument: str) -> float:
+def period(every: Every) -> str | float:
+    """A period as text or, of numeric times, as a number, whatever class it was given as."""
+    found = _as_text(every)
+    if isinstance(found, str):
+        return found
+    is_number = isinstance(found, int | float | np.integer | np.floating)
+    if not is_number or isinstance(found, bool | np.timedelta64) or not 0 < found < math.inf:
+        message = (
+            "batches: every must be a period such as '1d', a timedelta of whole seconds or, for numeric times, a "
+            f"positive number, got {every!r}"
+        )
+        raise ValueError(message)
+    return found if isinstance(found, int | float) else found.item()
+
+
+def _as_text(length: Any) -> Any:
+    """A timedelta of whole seconds as text, such as ``"90s"``; all else as it is."""
+    if not isinstance(length, dt.timedelta | np.timedelta64):
+        return length
+    second = dt.timedelta(seconds=1)
+    try:
+        seconds = float(
+            length / (second if isinstance(length, dt.timedelta) else np.timedelta64(second))
+        )
+    except TypeError:  # months and years, which differ in length
+        return length
+    unit = next((unit for unit in "dhms" if seconds % _SECONDS[unit] == 0), None)  # NaN has none
+    return length if unit is None else f"{seconds / _SECONDS[unit]:.0f}{unit}"
+
+
+def duration(value: Every, argument: str) -> float:
     """A length of time in seconds, or in the units of numeric times: ``"10m"``, ``2.5``."""
+    value = _as_text(value)
     if isinstance(value, str):
         match = _PERIOD.fullmatch(value)
         if match is not None and match[2] in _SECONDS:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streambayes._core.column import shown
 from streambayes._core.names import meant
 from streambayes.sources._text import Types
 
@@ -83,12 +84,7 @@ def object_of(text: str | bytes | None, where: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         message = (
-            f"{where}: expected a JSON object with the row's values by column, got {_short(text)}"
+            f"{where}: expected a JSON object with the row's values by column, got {shown(text)}"
         )
         raise ValueError(message)  # noqa: TRY004  # of the data, not of an argument
     return found
-
-
-def _short(text: Any) -> str:
-    shown = repr(text)
-    return shown if len(shown) <= 60 else f"{shown[:60]}..."

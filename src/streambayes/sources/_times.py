@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streambayes._core.column import is_missing
+from streambayes._core.column import is_missing, shown
 
 __all__ = ["parsed", "seconds"]
 
@@ -53,7 +53,9 @@ def _microseconds(name: str, row: int, value: Any) -> int:
             value = value.astimezone(dt.UTC).replace(tzinfo=None)
         return int((value - _EPOCH) // _MICROSECOND)
     except (TypeError, ValueError):
-        message = f"batches: column {name!r}, row {row}: expected a date or ISO text, got {value!r}"
+        message = (
+            f"batches: column {name!r}, row {row}: expected a date or ISO text, got {shown(value)}"
+        )
         raise ValueError(message) from None
 
 

@@ -242,6 +242,21 @@ class TestWhatIsRefused:
                 "'component' is what the hidden variable is called; call the column otherwise",
             ),
             (
+                lambda: sb.models.GaussianMixture(["x"], 2.5),
+                ValueError,
+                "GaussianMixture: num_components must be a whole number of at least 2, got 2.5",
+            ),
+            (
+                lambda: sb.models.ConditionalMixture(["x"], "day", 2, "3"),
+                ValueError,
+                "ConditionalMixture: num_components must be a whole number of at least 2, got '3'",
+            ),
+            (
+                lambda: sb.models.MixtureNaiveBayes("l", 2, ["x"], 1),
+                ValueError,
+                "MixtureNaiveBayes: num_components must be a whole number of at least 2, got 1",
+            ),
+            (
                 lambda: sb.models.MixtureNaiveBayes("component", 2, ["x"], 2),
                 ValueError,
                 "'component' is what the hidden variable is called; call the column otherwise",
