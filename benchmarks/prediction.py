@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 import streambayes as sb
@@ -184,6 +185,7 @@ def main() -> None:
             lines.append(f"| {name} | " + " | ".join(row.get(each, "-") for each in columns) + " |")
             print(lines[-1], flush=True)
             given.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            jax.clear_caches()  # Linux grants a process 65,530 memory maps, of which programs need some each
 
 
 if __name__ == "__main__":

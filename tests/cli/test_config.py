@@ -286,7 +286,7 @@ def test_live_sources_are_not_touched(folder, text, kind):
         ("rows = 3", 'rows = 3\nby = "g"', "[batches] give one of rows, every and by"),
         ("rows = 3", 'every = "1d"', "[batches] every needs the name of the time column"),
         ("rows = 3", 'every = "1x"\ntime = "time"', "[batches] every must be a period such as"),
-        ("rows = 3", 'every = nan\ntime = "n"', "[batches] column 'n' is numeric, so every must"),
+        ("rows = 3", 'every = nan\ntime = "n"', "[batches] every must be a period such as"),
         ("rows = 3", 'rows = 3\ntime = "t"', "[batches] there is no column 't' in rows.csv"),
         ("rows = 3", 'rows = 3\nlateness = "1h"', "[batches] lateness goes with every"),
         ('columns = ["x", "y", "g"]', 'columns = ["x", "y"]', "[test] group: column 'g' is not in"),

@@ -53,7 +53,7 @@ def test_a_table_with_times(tmp_path):
     ]
     assert found["source"] == {"type": "files", "files": "trips.csv"}
     assert found["batches"] == {"every": "1d", "time": "started_time"}
-    assert found["output"] == {"folder": "runs/stream", "report": True}
+    assert found["output"] == {"folder": "runs/trips", "report": True}
     assert found["schema"] == {}
     text = (tmp_path / "stream.toml").read_text()
     assert "by a look at all 300 rows." in text
@@ -332,4 +332,4 @@ def test_what_is_written_runs(tmp_path):
     result = asked("run", "stream.toml")
     assert result.exit_code == 0, result.output
     assert "20, in" in result.output
-    assert (tmp_path / "runs" / "stream" / "report.html").exists()
+    assert (tmp_path / "runs" / "rows" / "report.html").exists()

@@ -164,7 +164,7 @@ class _Reader:
         with _section("schema"):
             schema = SchemaPolicy(**self._tables["schema"])
         with _section("drift"):
-            DriftMonitor(**self._tables["drift"])  # says what is wrong with it
+            DriftMonitor(**self._tables["drift"]).check_names(model)
         folder, place, checkpoints = self._output()
         return Config(
             path=self._path,

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, final
@@ -197,7 +198,8 @@ def _relative(data: str, output: Path) -> str:
 
 
 def _text(look: _Look, proposal: Proposal, data: str, output: Path, separator: str | None) -> str:
-    folder = f"runs/{output.stem}"
+    named = re.match(r"[\w-]*", Path(data).name)  # the report is called like it
+    folder = f"runs/{(named and named[0]) or output.stem}"
     return "\n".join(
         [
             f"# A stream for streambayes run, by a look at {_looked_at(look)}.",

@@ -16,6 +16,8 @@ from streambayes.drift._pattern import Pattern, Usual
 from streambayes.learning import StepRecord
 from streambayes.learning._notes import Comparison
 from streambayes.learning._watch import FIRST_SHARE, SCALES, pattern_of, threshold
+from streambayes.models import AbstractModel
+from streambayes.models._base import parameter_names
 
 __all__ = ["MOST_UNUSUAL", "DriftMonitor", "Unusual"]
 
@@ -120,12 +122,19 @@ class DriftMonitor:
         """Batches and blocks that stand out most, whether or not they are changes, the clearest first; 50 are kept."""
         return tuple(heapq.nlargest(number, self._unusual))
 
-    def check_names(self) -> None:
-        """Raise ``ValueError`` for a name in ``min_change`` that no parameter so far, and no column of one, has."""
+    def check_names(self, model: AbstractModel[Any, Any] | None = None) -> None:
+        """Raise ``ValueError`` for a name in ``min_change`` that no parameter, and no column of one, has: of a model, or so far."""
+        known = self._known
+        if model is not None:
+            parts = itertools.chain.from_iterable(parameter_names(model))
+            every = (str(name) for part in parts for name in part.names.flat)
+            known = set(itertools.chain.from_iterable(map(_names_of, every)))
         given = self._min_change
-        for name in given if isinstance(given, Mapping) and self._known else ():
-            if name not in self._known:
-                message = f"min_change: there is no parameter or column {name!r}{meant(name, self._known)}"
+        for name in given if isinstance(given, Mapping) and known else ():
+            if name not in known:
+                message = (
+                    f"min_change: there is no parameter or column {name!r}{meant(name, known)}"
+                )
                 raise ValueError(message)
 
     def __call__(self, record: StepRecord) -> None:

@@ -6,7 +6,6 @@ import math
 from typing import final
 
 import numpy as np
-from scipy.special import stdtr
 
 from streambayes.drift._event import as_number
 
@@ -75,6 +74,8 @@ class Usual:
 
     def surprise(self, value: float) -> float | None:
         """Minus the logarithm of the probability to be as far from what is usual, by a Student-t distribution."""
+        from scipy.special import stdtr
+
         spread = self.spread
         if not spread or not math.isfinite(value):
             return None

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from streambayes.learning._state import ParameterSummary
 from streambayes.models import AbstractModel
@@ -103,6 +102,8 @@ def _errors(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _reach(distances: np.ndarray, level: float) -> np.ndarray:
     """How far an interval of this level reaches, by past errors, (batches, parameters)."""
+    from scipy.special import stdtrit
+
     count = (~np.isnan(distances)).sum(0)
     rank = np.ceil((count + 1) * level - 1e-9).astype(int)
     ranked = np.sort(distances, axis=0)  # NaN at the end

@@ -371,7 +371,7 @@ def _judged_number(cells: _Cells, time: _Cells | None) -> ProposedColumn:
     if not math.isfinite(cells.least) or not math.isfinite(cells.largest):
         return ProposedColumn(cells.name, LEFT_OUT, "some of its numbers are infinite")
     rules = (
-        _row_number, _year, _moment_in_digits, _clock_time, _part, _direction, _code, _count, _few_numbers,
+        _row_number, _year, _moment_in_digits, _part, _direction, _code, _clock_time, _count, _few_numbers,
     )  # fmt: skip
     for rule in rules:
         found = rule(cells, time)

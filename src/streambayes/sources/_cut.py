@@ -454,4 +454,9 @@ def _known(number: float) -> float | None:
 
 
 def _number(known: float | None) -> float:
-    return -np.inf if known is None else float(known)
+    if known is None:
+        return -np.inf
+    if not np.isfinite(known):
+        message = f"{known!r} is no time"
+        raise ValueError(message)
+    return float(known)

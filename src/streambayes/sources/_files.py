@@ -84,10 +84,14 @@ class Files(Source):
 
     def _place(self, start: Any) -> int:
         """Which file a run stopped in, though others may have come or gone before it."""
-        name, number = start["file"], int(start["number"])
+        name, number, row, told = (start[key] for key in ("file", "number", "row", "types"))
+        counts = all(type(each) is int and each >= 0 for each in (number, row))
+        if not counts or not isinstance(told, dict):
+            message = "it names no file, row and types of columns"
+            raise TypeError(message)
         names = [str(path) for path in self.paths]
         if number < len(names) and names[number] == name:
-            return number
+            return int(number)
         if names.count(name) != 1:
             message = f"batches: the run stopped in {name}, which is not among the files"
             raise FileNotFoundError(message)

@@ -79,9 +79,10 @@ class SourceBatches(Resumable):
             self._is_over = self._stopped is not None
 
     def _from(self, offset: Any) -> Iterator[StreamBatch]:
-        with _going_on_from(offset):
+        with _going_on_from(offset, ValueError):
             place, state = (None, None) if offset is None else (offset["source"], offset["cut"])
             cutter = self._cutter(state)
+        with _going_on_from(offset):
             chunks = iter(self._source.read(place, self._columns))
             first = next(chunks, None)
         for chunk in itertools.chain([first], chunks):
@@ -162,11 +163,13 @@ def _late(cutter: Cutter, definition: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def _going_on_from(offset: Any) -> Iterator[None]:
+def _going_on_from(offset: Any, *more: type[Exception]) -> Iterator[None]:
     """A place that is damaged is one sentence."""
+    kinds: tuple[type[Exception], ...]
+    kinds = (LookupError, TypeError, AttributeError, OverflowError, *more)
     try:
         yield
-    except (LookupError, TypeError, AttributeError, OverflowError) as error:
+    except kinds as error:
         if offset is None:
             raise
         message = (
