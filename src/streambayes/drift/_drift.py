@@ -112,19 +112,26 @@ class Drift:
 
     def __str__(self) -> str:
         entries = self.by_batch()
-        trends = [
+        lines = self.lines()
+        if not entries:
+            return "\n".join(lines) or self._nothing()
+        if len(entries) > _TOLD:
+            first = f"Changes began in {len(entries)} of {self.num_batches} batches. "
+            lines.insert(len(self._trends), f"{first}The {_TOLD} most important; table() has all:")
+        return "\n".join(lines)
+
+    def lines(self, most: int = _TOLD) -> list[str]:
+        """What is told: trends, the most important batches in which something began to change, and others far from usual."""
+        also = self._also if len(self) else []
+        return [*self._trends, *(entry.sentence for entry in self.by_batch(most)), *also]
+
+    @property
+    def _trends(self) -> list[str]:
+        return [
             f"Over all batches: {as_line(pattern.parameter)} {pattern.words}."
             for pattern in self.patterns
             if pattern.kind == "trend"
         ]
-        if not entries:
-            return "\n".join(trends) or self._nothing()
-        if len(entries) <= _TOLD:
-            return "\n".join([*trends, *(entry.sentence for entry in entries), *self._also])
-        first = f"Changes began in {len(entries)} of {self.num_batches} batches. "
-        first += f"The {_TOLD} most important; table() has all:"
-        told = [entry.sentence for entry in self.by_batch(_TOLD)]
-        return "\n".join([*trends, first, *told, *self._also])
 
     def by_batch(self, most: int | None = None) -> tuple[BatchDrift, ...]:
         """What is told, one entry for each batch in which something began to change, in their order.
@@ -202,7 +209,9 @@ class Drift:
         """Batches that are no changes beside how the block goes on, but farther from usual than chance would explain."""
         least = math.log(100.0 * self.num_batches * max(len(self.patterns), 1))
         told = {
-            (event.block, number) for event in self for number in range(event.first, event.last + 1)
+            (event.block, number)
+            for event in self
+            for number in range(event.first, max(event.last, event.told) + 1)
         }
         found: dict[int, Unusual] = {}
         for each in self._ranked:

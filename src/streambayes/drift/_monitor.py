@@ -193,7 +193,11 @@ class DriftMonitor:
                 self._rank(name, block, record, alone)
             compared = (record.compared or {}).get(name, {}).get(scale)
             if not scale:
-                block.newest = (record, compared) if compared else None
+                farthest, _ = block.farthest(alone)
+                is_extreme = farthest is not None and block.usual[farthest].is_extreme(
+                    alone[farthest]
+                )
+                block.newest = (record, compared, is_extreme) if compared else None
             if first >= FIRST_SHARE * least and compared:
                 block.waiting[scale] = self._opened(name, block, scale, first, record, compared)
         newest = block.waiting.get(0)
@@ -229,9 +233,11 @@ class DriftMonitor:
     def _spoilt(
         self, name: str, block: "_Block", evidence: float, least: float, record: StepRecord
     ) -> Iterable[DriftEvent]:
-        """The last batch was unusual, which did not stand out before this one came."""
-        if block.newest is not None and evidence >= least:
-            before, compared = block.newest
+        """The last batch was unusual, which did not stand out before this one came: told if it is extreme."""
+        if block.newest is None:
+            return
+        before, compared, is_extreme = block.newest
+        if is_extreme and evidence >= least:
             waiting = self._opened(name, block, 0, evidence, before, compared)
             for usual in block.usual.values():
                 usual.take_back()
@@ -347,15 +353,9 @@ class DriftMonitor:
         self, name: str, block: "_Block", record: StepRecord, alone: Mapping[str, float]
     ) -> None:
         """Keep what stands out most: the parameter of the block that is farthest from what is usual."""
-        known = [
-            (surprise, parameter)
-            for parameter, value in alone.items()
-            if parameter in block.usual
-            and (surprise := block.usual[parameter].surprise(value)) is not None
-        ]
-        if not known:
+        parameter, surprise = block.farthest(alone)
+        if parameter is None:
             return
-        surprise, parameter = max(known)
         if len(self._unusual) == MOST_UNUSUAL and surprise <= self._unusual[0].surprise:
             return
         usual = block.usual[parameter]
@@ -399,7 +399,7 @@ class _Block:
 
     def __init__(self, seasons: tuple[int, ...]) -> None:
         self.waiting: dict[int, _Waiting] = {}
-        self.newest: tuple[StepRecord, Parameters] | None = None
+        self.newest: tuple[StepRecord, Parameters, bool] | None = None
         self.usual: dict[str, Usual] = {}
         self.pattern: tuple[float, float, float] | None = None
         self.last: DriftEvent | None = None
@@ -416,6 +416,16 @@ class _Block:
             if name not in self.usual:
                 self.usual[name] = Usual(self._kept)
             self.usual[name].add(value, is_usual=is_usual)
+
+    def farthest(self, alone: Mapping[str, float]) -> tuple[str | None, float]:
+        """The parameter that is farthest from what is usual, and its surprise."""
+        known = [
+            (surprise, name)
+            for name, value in alone.items()
+            if name in self.usual and (surprise := self.usual[name].surprise(value)) is not None
+        ]
+        surprise, name = max(known, default=(-math.inf, None))
+        return name, surprise
 
     def is_excursion(self, last: DriftEvent, waiting: _Waiting) -> bool:
         """Whether the last change is undone within a few batches."""

@@ -31,7 +31,7 @@ class Usual:
     def restart(self) -> None:
         """After a change."""
         self._count, self.mean, self._squares = 0, math.nan, 0.0
-        self._last, self._steps = math.nan, 0.0
+        self._last, self._steps, self._farthest = math.nan, 0.0, 0.0
         self._before = self._sums
 
     def add(self, value: float, *, is_usual: bool) -> None:
@@ -46,17 +46,20 @@ class Usual:
             self.mean = value
             return
         self._steps += (value - last) ** 2
+        self._farthest = max(self._farthest, abs(value - self.mean))
         step = value - self.mean
         self.mean += step / self._count
         self._squares += step * (value - self.mean)
 
     def take_back(self) -> None:
         """The last batch was no part of what is usual."""
-        self._count, self.mean, self._squares, self._last, self._steps = self._before
+        self._count, self.mean, self._squares, self._last, self._steps, self._farthest = (
+            self._before
+        )
 
     @property
-    def _sums(self) -> tuple[int, float, float, float, float]:
-        return self._count, self.mean, self._squares, self._last, self._steps
+    def _sums(self) -> tuple[int, float, float, float, float, float]:
+        return self._count, self.mean, self._squares, self._last, self._steps, self._farthest
 
     @property
     def spread(self) -> float | None:
@@ -71,6 +74,10 @@ class Usual:
         if self._count < _FEWEST:
             return None
         return math.sqrt(min(self._squares, 0.5 * self._steps) / (self._count - 1))
+
+    def is_extreme(self, value: float) -> bool:
+        """Whether it is twice as far from what is usual as any batch since the last change."""
+        return self._count >= _FEWEST and abs(value - self.mean) > 2.0 * self._farthest
 
     def surprise(self, value: float) -> float | None:
         """Minus the logarithm of the probability to be as far from what is usual, by a Student-t distribution."""

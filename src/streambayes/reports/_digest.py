@@ -70,6 +70,7 @@ class Digest:
         self.ended: str | None = None
         self.num_batches = 0
         self.num_rows = 0
+        self.num_late = 0
         self.num_test = 0
         self.seconds = 0.0
         self.outcomes: collections.Counter[str] = collections.Counter()
@@ -98,6 +99,7 @@ class Digest:
         column = len(self._labels) - 1
         self.num_batches += 1
         self.num_rows += record.num_rows
+        self.num_late += record.num_late
         self.num_test += record.num_test
         self.seconds += record.seconds
         self.outcomes[record.outcome] += 1

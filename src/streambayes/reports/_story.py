@@ -18,7 +18,7 @@ class Story(NamedTuple):
     Attributes:
         headline: Dates, batches, rows, model and policy.
         changed: What has changed, in a sentence.
-        changes: The most important changes, a sentence for each batch.
+        changes: Trends, the most important changes, a sentence for each batch, and what else was far from usual.
         more: What was left of the changes, if anything.
         said: How well it predicted, what was kept of the past, and what was out of the ordinary.
     """
@@ -40,7 +40,9 @@ def tell(digest: Digest, most: int = _TOLD) -> Story:
     return Story(
         headline=_headline(digest),
         changed=_changed(digest),
-        changes=[short(change.sentence, 900) for change in changes],
+        changes=[short(line, 900) for line in digest.drift.lines(most)]
+        if len(digest.drift)
+        else [],
         more=f"These are the {most} most important batches; the table of changes has {others}."
         if left
         else None,
@@ -133,6 +135,9 @@ def _kept(digest: Digest) -> Iterable[str]:
 def _out_of_the_ordinary(digest: Digest) -> Iterable[str]:
     if digest.ended is not None and digest.ended != "finished":
         yield f"The run has not come to its end: {short(digest.ended, 400)}."
+    if digest.num_late:
+        rows = "1 row" if digest.num_late == 1 else f"{digest.num_late:,} rows"
+        yield f"{rows} came too late for their batches and were not learned."
     unusual = [
         f"{count:,} {outcome.replace('_', ' ')}"
         for outcome, count in digest.outcomes.items()
