@@ -333,3 +333,13 @@ def test_what_is_written_runs(tmp_path):
     assert result.exit_code == 0, result.output
     assert "20, in" in result.output
     assert (tmp_path / "runs" / "rows" / "report.html").exists()
+
+
+def test_dates_that_cannot_be_read_are_said_where_rows_are_cut(tmp_path):
+    lines = [f"{1 + row % 12}/{1 + row % 28}/2015,{NORMALS[row]}" for row in range(ROWS)]
+    (tmp_path / "prices.csv").write_text("\n".join(["date,x", *lines]) + "\n")
+    assert "time" not in made("prices.csv")["batches"]
+    text = (tmp_path / "stream.toml").read_text()
+    assert (
+        "# Rows are taken as they stand in the file, since the dates of date cannot be read" in text
+    )

@@ -12,13 +12,16 @@ from streambayes.learning._watch import KEPT
 
 def foretold(values, level):
     """One parameter without bounds, number by number."""
-    kinds = ["mean", 0.25, 0.5, 1.0]
+    kinds = ["mean", 0.25, 0.5, 1.0, "step"]
     at, errors = dict.fromkeys(kinds), {kind: [] for kind in kinds}
     for count, value in enumerate(values, 1):
         for kind in kinds:
             if at[kind] is not None:
                 chance = math.sqrt(1.0 + 1.0 / (count - 1)) if kind == "mean" else 1.0
                 errors[kind].append((value - at[kind]) / chance)
+            if kind == "step":
+                at[kind] = value + (value - values[0]) / max(count - 1, 1)
+                continue
             share = 1.0 / count if kind == "mean" else kind
             at[kind] = value if at[kind] is None else at[kind] + share * (value - at[kind])
     best = min(kinds, key=lambda kind: np.abs(errors[kind]).mean())
@@ -122,6 +125,17 @@ def test_intervals_of_electricity_hold(cut):
             values.append(np.mean((value.lower <= each) & (each <= value.upper)))
     assert 0.85 < np.mean(means) < 0.95
     assert 0.85 < np.mean(values) < 0.95
+
+
+def test_what_grows_goes_on_growing():
+    rng = np.random.default_rng(5)
+    batches = [{"x": rng.normal(2.0 * number, 1.0, 60)} for number in range(30)]
+    learner = sb.StreamLearner(sb.models.Gaussian("x"))
+    *_, state = learned(learner, batches)
+    found = learner.predict_next(state)["mean of x"]
+    assert found.lower < 60.0 < found.upper
+    assert found.mean == pytest.approx(60.0, abs=0.4)
+    assert found.upper - found.lower < 1.5
 
 
 def test_batches_without_rows_of_a_block_say_nothing_of_it():

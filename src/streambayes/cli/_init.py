@@ -27,6 +27,7 @@ from streambayes.models import (
     Proposal,
     propose,
 )
+from streambayes.models._column_kinds import OTHER_DATES
 from streambayes.models._proposal import ProposedModel
 from streambayes.models.network._variables import (
     AbstractDiscrete,
@@ -373,7 +374,13 @@ def _batches(look: _Look, proposal: Proposal) -> list[str]:
     by = '# by = "site"             # or: a batch ends where the value of a column changes'
     late_example = '# lateness = "10m"        # with every: how long to wait for rows of a period'
     if time is None:
+        unread = [each.name for each in proposal.columns if each.why.startswith(OTHER_DATES)]
         return [
+            *(
+                f"# Rows are taken as they stand in the file, since the dates of {_comment(name)} cannot be read:"
+                " write them as 2013-01-31 for batches in order of time."
+                for name in unread
+            ),
             f"rows = {_rows_to_a_batch(look.num_rows / look.share)}",
             '# every = "1d"            # instead: a batch for each period of the column time',
             by,

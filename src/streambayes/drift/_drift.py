@@ -79,18 +79,20 @@ class Drift:
             small to be told, and seasons.
         patterns: How each block goes on where nothing changes.
         num_batches: Batches that were looked at.
+        level: Probability of the intervals for differences.
     """
 
     events: tuple[DriftEvent, ...]
     patterns: tuple[Pattern, ...]
     num_batches: int
     _ranked: tuple[Unusual, ...] = ()
+    level: float = 0.9
 
     @classmethod
     def of(cls, monitor: DriftMonitor) -> "Drift":
         """What a monitor has found so far."""
         ranked = monitor.unusual(MOST_UNUSUAL)
-        return cls(monitor.events, monitor.patterns, monitor.num_batches, ranked)
+        return cls(monitor.events, monitor.patterns, monitor.num_batches, ranked, monitor.level)
 
     def __iter__(self) -> Iterator[DriftEvent]:
         return (event for event in self.events if self._tells(event))
@@ -177,7 +179,7 @@ class Drift:
             "parameter",
             "before",
             "after",
-            "difference (90%)",
+            f"difference ({self.level:.0%})",
             "size",
             "log BF",
             "E[rho]",
@@ -195,7 +197,8 @@ class Drift:
                     "parameter": change and change.parameter,
                     "before": change and change.before,
                     "after": change and change.after,
-                    "difference (90%)": change and f"{change.lower:+.4g} .. {change.upper:+.4g}",
+                    f"difference ({self.level:.0%})": change
+                    and f"{change.lower:+.4g} .. {change.upper:+.4g}",
                     "size": change and change.size,
                     "log BF": event.evidence,
                     "E[rho]": None if event.rho is None else f"{event.rho:.2f}",

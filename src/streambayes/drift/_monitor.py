@@ -96,8 +96,8 @@ class DriftMonitor:
         on_event: Callable[[DriftEvent], Any] | None = None,
     ) -> None:
         self._false_alarms = _number_between("false_alarms", false_alarms, 1e-12, 0.5)
-        level = _number_between("level", level, 1e-6, 1.0 - 1e-6)
-        self._reach = NormalDist().inv_cdf(0.5 + 0.5 * level)
+        self.level = _number_between("level", level, 1e-6, 1.0 - 1e-6)
+        self._reach = NormalDist().inv_cdf(0.5 + 0.5 * self.level)
         self._min_change = _checked_changes(min_change)
         self._seasons = _checked_seasons(seasonal)
         self._on_event = on_event

@@ -1,8 +1,8 @@
 r"""What the parameters of the next batch may be, by how far forecasts of the last 64 batches were off.
 
-Batches differ from each other by more than chance, and how is seldom known: levels wander, alternate, fluctuate. So four simple
-forecasts of each parameter compete: the mean of the batches, the last batch, and averages in which each batch counts for a half or
-three quarters of the one after it. The one with the smallest mean absolute error in the past is taken. The interval is
+Batches differ from each other by more than chance, and how is seldom known: levels wander, alternate, fluctuate, grow. So five simple
+forecasts of each parameter compete: the mean of the batches, the last batch, averages in which each batch counts for a half or
+three quarters of the one after it, and the last batch with one more mean step. The one with the smallest mean absolute error in the past is taken. The interval is
 conformal: among $n$ errors $|e|$ the one of rank $\lceil (n + 1) p \rceil$ holds the next with probability $p$ if errors are
 exchangeable. Where there are too few for that, errors are taken as normal, so that the interval is a Student-t one.
 
@@ -86,17 +86,19 @@ def _errors(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Those of a mean of few batches are larger by chance, and taken for as much smaller.
     """
     size = values.shape[1]
-    at = np.full((1 + len(_RATES), size), np.nan)
+    at = np.full((2 + len(_RATES), size), np.nan)
     errors = np.full((len(at), *values.shape), np.nan)
-    count = np.zeros(size)
+    count, first = np.zeros(size), np.full(size, np.nan)
     for place, now in enumerate(values):
         is_known = ~np.isnan(now)
         errors[:, place] = now - at
         errors[0, place] /= np.sqrt(1.0 + 1.0 / np.maximum(count, 1.0))
         count += is_known
+        first = np.where(np.isnan(first), now, first)
         rates = np.stack([1.0 / np.maximum(count, 1.0), *(np.full(size, rate) for rate in _RATES)])
-        moved = np.where(np.isnan(at), now, at + rates * (now - at))
-        at = np.where(is_known, moved, at)
+        averages = np.where(np.isnan(at[:-1]), now, at[:-1] + rates * (now - at[:-1]))
+        stepped = now + (now - first) / np.maximum(count - 1.0, 1.0)
+        at = np.where(is_known, np.concatenate([averages, stepped[None]]), at)
     return at, errors
 
 

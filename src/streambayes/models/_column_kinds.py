@@ -84,6 +84,7 @@ _OTHER_DATE = re.compile(
     r"\d{1,2}([./-])\d{1,2}\1\d{2,4}\b|\d{4}[ -]?(\d\d?|[QqMm]\d\d?)$|\d{4}/\d\d?/\d\d?\b"
 )
 """Days, months and quarters as they are often written, but not as the library reads them."""
+OTHER_DATES = "dates, but not as the library reads them"
 
 
 @final
@@ -334,7 +335,7 @@ def _judged_text(cells: _Cells, is_whole: bool) -> ProposedColumn:
     num_values, num_rows = cells.num_values, cells.num_known
     listed = sum(number for _, number in cells.counts.most_common(_FREQUENT))
     if all(map(_OTHER_DATE.match, cells.counts)):
-        why = "dates, but not as the library reads them: 2013-01-31"
+        why = f"{OTHER_DATES}: 2013-01-31"
     elif _part_of_date(cells) and num_values <= 12:
         why = f"the {cells.words[-1]}, part of a date"
     elif num_values > _MOST_TEXTS and 2 * listed >= num_rows:
