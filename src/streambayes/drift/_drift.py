@@ -210,18 +210,16 @@ class Drift:
     @property
     def _also(self) -> list[str]:
         """Batches that are no changes beside how the block goes on, but farther from usual than chance would explain."""
-        least = math.log(100.0 * self.num_batches * max(len(self.patterns), 1))
+        least = math.log(10.0 * self.num_batches * max(len(self.patterns), 1))
         told = {
-            (event.block, number)
-            for event in self
-            for number in range(event.first, max(event.last, event.told) + 1)
+            (event.block, number) for event in self for number in range(event.first, event.last + 2)
         }
         found: dict[int, Unusual] = {}
         for each in self._ranked:
             is_new = (each.block, each.number) not in told and each.block not in self._trending
             if is_new and each.surprise > least:
                 found.setdefault(each.number, each)
-        named = [_said(each) for each in itertools.islice(found.values(), _NAMED)]
+        named = [_said(each) for each in itertools.islice(found.values(), _TOLD)]
         return [f"Also far from usual: {'; '.join(named)}."] if named else []
 
     def _nothing(self) -> str:

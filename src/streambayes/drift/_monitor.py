@@ -15,7 +15,7 @@ from streambayes.drift._event import CLEAR, Change, DriftEvent, Kind
 from streambayes.drift._pattern import Pattern, Usual
 from streambayes.learning import StepRecord
 from streambayes.learning._notes import Comparison
-from streambayes.learning._watch import FIRST_SHARE, SCALES, pattern_of, threshold
+from streambayes.learning._watch import BEHIND, FIRST_SHARE, SCALES, pattern_of, threshold
 from streambayes.models import AbstractModel
 from streambayes.models._base import parameter_names
 
@@ -104,7 +104,9 @@ class DriftMonitor:
         self._blocks: dict[str, _Block] = {}
         self._known: set[str] = set()
         self._events: dict[tuple[str, int], DriftEvent] = {}
-        self._batches: collections.deque[tuple[int, str]] = collections.deque(maxlen=SCALES[-1] + 1)
+        self._batches: collections.deque[tuple[int, str]] = collections.deque(
+            maxlen=SCALES[-1] + BEHIND[-1] + 1
+        )
         self._unusual: list[Unusual] = []
         self.num_batches = 0
 
@@ -293,8 +295,11 @@ class DriftMonitor:
         compared: Parameters,
     ) -> "_Waiting":
         ends_before = self._batches[-1][0] != record.index
-        until = ends_before + SCALES[scale] + 1
-        held = [*itertools.islice(reversed(self._batches), ends_before, until)]
+        begin = ends_before + BEHIND[scale]
+        until = begin + SCALES[scale] + 1
+        held = [*itertools.islice(reversed(self._batches), begin, until)] or [
+            (record.index, record.label)  # this run has not seen its batches
+        ]
         first = held[min(SCALES[scale], len(held)) - 1]
         changes = [
             Change.between(
@@ -317,10 +322,11 @@ class DriftMonitor:
             evidence,
             held[-1][1],
             first,
-            (record.index, record.label),
+            held[0],
             compared,
             (*changes[:1], *clear),
             rho,
+            record.index,
         )
 
     def _least(self, parameter: str) -> float | None:
@@ -346,7 +352,7 @@ class DriftMonitor:
             changes=waiting.changes,
             evidence=evidence,
             rho=waiting.rho,
-            sources=(last, last),
+            sources=(waiting.source, waiting.source),
         )
 
     def _rank(
@@ -384,6 +390,7 @@ class _Waiting(NamedTuple):
     compared: Parameters
     changes: tuple[Change, ...]
     rho: float | None
+    source: int
 
 
 class _Regime(NamedTuple):
@@ -548,7 +555,10 @@ def _joined(last: DriftEvent, event: DriftEvent) -> DriftEvent:
         label=last.label,
         changes=(change,),
         evidence=last.evidence + event.evidence,
-        sources=(last.sources[0] if last.sources else event.last, event.last),
+        sources=(
+            last.sources[0] if last.sources else last.last,
+            event.sources[1] if event.sources else event.last,
+        ),
     )
 
 

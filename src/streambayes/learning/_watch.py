@@ -23,7 +23,8 @@ $d \le 0$, the first batch was unusual: memories go on as if it had not been, bu
 the block is. In a restless block an extreme batch may not stand out at once, since anything may come; but the next one does, beside
 memories that have taken the extreme one in. Where it does not beside those that have not, the first one was unusual, too.
 
-**Scales.** The same on sums of 4, 16 and 64 batches finds slow changes. A change at one scale starts the others over.
+**Scales.** The same on sums of 4, 16 and 64 batches finds slow changes. A coarser scale hears of a look when the next one has not called it
+unusual, so it is one look behind. A change at one scale starts the others over.
 """
 
 import math
@@ -38,12 +39,24 @@ from jax import Array
 from streambayes._core.pytree import pytree
 from streambayes.families import AbstractFamily, Blocks
 
-__all__ = ["FIRST_SHARE", "KEPT", "SCALES", "Looks", "Watch", "pattern_of", "threshold", "watched"]
+__all__ = [
+    "BEHIND",
+    "FIRST_SHARE",
+    "KEPT",
+    "SCALES",
+    "Looks",
+    "Watch",
+    "pattern_of",
+    "threshold",
+    "watched",
+]
 
 HORIZONS = np.append(2.0 ** np.arange(3, 18), np.inf)
 LEVELS = np.append(0.0, 4.0 ** np.arange(7))
 SCALES = (1, 4, 16, 64)
 """Batches in a look."""
+BEHIND = (0, 1, 5, 21)
+"""Batches between the last one of a look and the one with which it is made."""
 KEPT = 64
 """Batches whose parameters are kept, so that the next batch's can be foretold."""
 FIRST_SHARE = 0.5
@@ -293,12 +306,13 @@ def _looked(
         gathered=none,
     )
     after = after.select(enough, _with(at, gathered=message))
-    others = _restarted(scales, place, changed, prior, message, at.last)
+    others = _restarted(scales, place, changed, prior, message)
     looks = {
         name: jnp.where(enough[name], jnp.stack([first[name], second[name]]), jnp.nan)
         for name in first
     }
-    return _put(others, place, after), message.select(enough, none), looks
+    heard = {name: enough[name] & ~unusual[name] for name in enough}
+    return _put(others, place, after), at.last.select(heard, none), looks
 
 
 def _ways(ways: Blocks, prior: Blocks, message: Blocks) -> tuple[Blocks, Blocks]:
@@ -391,13 +405,9 @@ def _levels(count: Array) -> Array:
 
 
 def _restarted(
-    scales: Scale, place: Array, changed: PerBlock, prior: Blocks, message: Blocks, last: Blocks
+    scales: Scale, place: Array, changed: PerBlock, prior: Blocks, message: Blocks
 ) -> Scale:
-    """What a change at one scale does to the others.
-
-    Finer ones start over with its message. Coarser ones start over with nothing; the next one has gathered the first of
-    the two messages, and gets the second like any other.
-    """
+    """What a change at one scale does to the others: finer ones start over with its message, coarser ones with nothing."""
     places = jnp.arange(len(SCALES))
 
     def at(which: Array) -> PerBlock:
@@ -406,7 +416,7 @@ def _restarted(
     def members(which: PerBlock) -> PerBlock:
         return {name: each[:, None, None] for name, each in which.items()}
 
-    finer, coarser, following = at(places < place), at(places > place), at(places == place + 1)
+    finer, coarser = at(places < place), at(places > place)
     fades = (prior + message).select(members(finer), scales.fades)
     kept = {name: ~each for name, each in coarser.items()}
     return _with(
@@ -416,7 +426,7 @@ def _restarted(
             name: jnp.where(finer[name] | coarser[name], -jnp.inf, each)
             for name, each in scales.first_look.items()
         },
-        gathered=last.select(following, scales.gathered.scaled(kept)),
+        gathered=scales.gathered.scaled(kept),
     )
 
 
