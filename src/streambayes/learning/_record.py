@@ -427,11 +427,12 @@ def _flat(parameters: Any, names: list[str]) -> list[float | None] | None:
     """The numbers of a block's parameters in one list."""
     if parameters is None:
         return None
-    values = [parameters[name] for name in names]
+    values = [parameters.get(name) for name in names]
+    size = max((len(value) for value in values if isinstance(value, list | tuple)), default=1)
     return [
         number
         for value in values
-        for number in (value if isinstance(value, list | tuple) else (value,))
+        for number in (value if isinstance(value, list | tuple) else (value,) * size)
     ]
 
 
@@ -440,7 +441,11 @@ def _named(
 ) -> dict[str, Any]:
     values, size = _numbers(numbers), len(numbers) // max(len(names), 1)
     parts = zip(*(values[place::size] for place in range(size)), strict=True)
-    return dict(zip(names, (made(*part) for part in parts), strict=True))
+    return {
+        name: made(*part)
+        for name, part in zip(names, parts, strict=True)
+        if made is _BY_PARAMETER["parameters"] or not all(map(math.isnan, part))
+    }
 
 
 def _as_tuples(value: Any) -> Any:

@@ -265,17 +265,21 @@ def _looked(
         & (first + second[name] >= least)
         for name, first in at.first_look.items()
     }
+    without = {  # the last look, but with the weights that it has left
+        name: jax.nn.logsumexp(log_weights[name][0] + each[1], axis=0)
+        for name, each in evidence.items()
+    }
     spoilt = {
         name: enough[name]
         & (first < FIRST_SHARE * least)
         & (ways.counts[name][1, -1] > 0.0)
         & (restart[name] - total[name][0] >= FIRST_SHARE * least)
-        & (restart[name] - total[name][1] < FIRST_SHARE * least)
-        & (total[name][1] - total[name][0] >= FIRST_SHARE * least)
+        & (restart[name] - without[name] < FIRST_SHARE * least)
+        & (without[name] - total[name][0] >= FIRST_SHARE * least)
         for name, first in at.first_look.items()
     }
     second = {
-        name: jnp.where(spoilt[name], total[name][0] - total[name][1], each)
+        name: jnp.where(spoilt[name], total[name][0] - without[name], each)
         for name, each in second.items()
     }
     unusual = {
@@ -285,7 +289,8 @@ def _looked(
     first = {
         name: jnp.where(
             ways.counts[name][0, -1] > 0.0,
-            restart[name] - _chosen(each, changed[name], unusual[name]),
+            restart[name]
+            - jnp.where(spoilt[name], without[name], _chosen(each, changed[name], unusual[name])),
             -jnp.inf,
         )
         for name, each in total.items()
@@ -426,6 +431,7 @@ def _restarted(
             name: jnp.where(finer[name] | coarser[name], -jnp.inf, each)
             for name, each in scales.first_look.items()
         },
+        last=scales.last.scaled(kept),
         gathered=scales.gathered.scaled(kept),
     )
 
