@@ -191,14 +191,9 @@ class DriftMonitor:
                 found += self._spoilt(name, block, -second, least, record)
             if first is None:
                 continue
-            if not scale:
-                self._rank(name, block, record, alone)
             compared = (record.compared or {}).get(name, {}).get(scale)
             if not scale:
-                farthest, _ = block.farthest(alone)
-                is_extreme = farthest is not None and block.usual[farthest].is_extreme(
-                    alone[farthest]
-                )
+                is_extreme = self._rank(name, block, record, alone)
                 block.newest = (record, compared, is_extreme) if compared else None
             if first >= FIRST_SHARE * least and compared:
                 block.waiting[scale] = self._opened(name, block, scale, first, record, compared)
@@ -357,26 +352,27 @@ class DriftMonitor:
 
     def _rank(
         self, name: str, block: "_Block", record: StepRecord, alone: Mapping[str, float]
-    ) -> None:
-        """Keep what stands out most: the parameter of the block that is farthest from what is usual."""
-        parameter, surprise = block.farthest(alone)
+    ) -> bool:
+        """Keep what stands out most, by the parameter that is farthest from what is usual; whether it is farther than ever."""
+        parameter, distance = block.farthest(alone)
         if parameter is None:
-            return
-        if len(self._unusual) == MOST_UNUSUAL and surprise <= self._unusual[0].surprise:
-            return
-        usual = block.usual[parameter]
-        entry = Unusual(
-            surprise,
-            record.index,
-            record.label,
-            name,
-            parameter,
-            usual.mean,
-            alone[parameter],
-            usual.fluctuation or 0.0,
-        )
-        push = heapq.heappush if len(self._unusual) < MOST_UNUSUAL else heapq.heapreplace
-        push(self._unusual, entry)
+            return False
+        usual, value = block.usual[parameter], alone[parameter]
+        surprise = usual.surprise(distance)
+        if len(self._unusual) < MOST_UNUSUAL or surprise > self._unusual[0].surprise:
+            entry = Unusual(
+                surprise,
+                record.index,
+                record.label,
+                name,
+                parameter,
+                usual.mean,
+                value,
+                usual.fluctuation or 0.0,
+            )
+            push = heapq.heappush if len(self._unusual) < MOST_UNUSUAL else heapq.heapreplace
+            push(self._unusual, entry)
+        return usual.is_extreme(value)
 
 
 class _Waiting(NamedTuple):
@@ -425,14 +421,14 @@ class _Block:
             self.usual[name].add(value, is_usual=is_usual)
 
     def farthest(self, alone: Mapping[str, float]) -> tuple[str | None, float]:
-        """The parameter that is farthest from what is usual, and its surprise."""
+        """The parameter that is farthest from what is usual, and how far."""
         known = [
-            (surprise, name)
+            (distance, name)
             for name, value in alone.items()
-            if name in self.usual and (surprise := self.usual[name].surprise(value)) is not None
+            if name in self.usual and (distance := self.usual[name].distance(value)) is not None
         ]
-        surprise, name = max(known, default=(-math.inf, None))
-        return name, surprise
+        distance, name = max(known, default=(-math.inf, None))
+        return name, distance
 
     def is_excursion(self, last: DriftEvent, waiting: _Waiting) -> bool:
         """Whether the last change is undone within a few batches."""

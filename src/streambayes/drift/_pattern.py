@@ -79,14 +79,17 @@ class Usual:
         """Whether it is twice as far from what is usual as any batch since the last change."""
         return self._count >= _FEWEST and abs(value - self.mean) > 2.0 * self._farthest
 
-    def surprise(self, value: float) -> float | None:
-        """Minus the logarithm of the probability to be as far from what is usual, by a Student-t distribution."""
-        from scipy.special import stdtr
-
+    def distance(self, value: float) -> float | None:
+        """How far it is from what is usual, in standard deviations of another batch."""
         spread = self.spread
         if not spread or not math.isfinite(value):
             return None
-        distance = abs(value - self.mean) / (spread * math.sqrt(1.0 + 1.0 / self._count))
+        return abs(value - self.mean) / (spread * math.sqrt(1.0 + 1.0 / self._count))
+
+    def surprise(self, distance: float) -> float:
+        """Minus the logarithm of the probability to be so far from what is usual, by a Student-t distribution."""
+        from scipy.special import stdtr
+
         return -math.log(max(2.0 * float(stdtr(self._count - 1, -distance)), 1e-300))
 
     def ago(self, num_batches: int) -> float | None:

@@ -55,7 +55,7 @@ HORIZONS = np.append(2.0 ** np.arange(3, 18), np.inf)
 LEVELS = np.append(0.0, 4.0 ** np.arange(7))
 SCALES = (1, 4, 16, 64)
 """Batches in a look."""
-BEHIND = (0, 1, 5, 21)
+BEHIND = tuple(sum(SCALES[:place]) for place in range(len(SCALES)))
 """Batches between the last one of a look and the one with which it is made."""
 KEPT = 64
 """Batches whose parameters are kept, so that the next batch's can be foretold."""
