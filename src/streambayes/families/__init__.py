@@ -24,6 +24,7 @@ from streambayes.families._multivariate_normal_gamma import MultivariateNormalGa
 from streambayes.families._normal import Normal
 from streambayes.families._normal_gamma import MeanPrecision, NormalGamma
 from streambayes.families._normal_wishart import NormalWishart
+from streambayes.families._packing import Packing
 from streambayes.families._predictive import Lomax, NegativeBinomial, NoisyNormal
 from streambayes.families._rho import AbstractRho
 from streambayes.families._truncated_exponential import TruncatedExponential
@@ -54,6 +55,7 @@ __all__ = [
     "NormalGamma",
     "NormalMarginal",
     "NormalWishart",
+    "Packing",
     "Point",
     "SpreadMarginal",
     "StudentMarginal",

@@ -104,6 +104,11 @@ class AbstractFamily(abc.ABC):
         return tuple(getattr(self, name) for name in self.natural)
 
     @final
+    def with_naturals(self, values: Iterable[Array]) -> Self:
+        """A family of this kind with other natural parameters, in the order of ``natural``."""
+        return self._replace(dict(zip(self.natural, values, strict=True)))
+
+    @final
     def dot(self, stats: Iterable[Array]) -> Array:
         r"""$\eta \cdot t$ per member of the batch."""
         terms = [

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from streambayes._core.pytree import definition, pytree
-from streambayes.families import AbstractBelief, Bank, Blocks
+from streambayes.families import AbstractBelief, Bank, Blocks, Packing
 from streambayes.forgetting._base import AbstractForgetting, Clock, Report, total
 
 __all__ = ["UNTRIED", "Auto"]
@@ -62,37 +62,40 @@ class AutoMemory:
 @final
 @pytree
 class AutoAnchor:
-    """A batch's memories before it is learned.
+    """A batch's memories before it is learned; what is per block is packed.
 
     Attributes:
-        tempered: Priors of the batch, one for each slot.
-        log_normalizers: Of those priors.
-        log_shared: Log weights of the slots before the batch, some of it shared.
+        packed: Priors of the batch, one for each slot.
+        log_normalizers: Of those priors, by entry.
+        log_shared: Log weights of the slots before the batch, some of it shared; by entry.
         log_target: What it is shared by.
         memory: What was held before; blocks that have no rows in this batch go on with it.
         retained: Rows that were retained then.
         prior: The uninformed prior.
         ages: As in the memory, this batch not counted.
         seen: As in the memory.
-        steps: Clock since the last batch that had rows for a block.
-        aged: Clock since the last batch that weighed its slots: with one choice for all blocks, any.
+        aged: Clock since the last batch that weighed the slots: with one choice for all blocks, any.
         passed: Reading of the clock at the end of this batch.
         unit: Time per row.
     """
 
-    tempered: Blocks
+    packed: Array
     log_normalizers: PerBlock
     log_shared: PerBlock
-    log_target: PerBlock
+    log_target: Array
     memory: AutoMemory
-    retained: PerBlock
+    retained: Array
     prior: Blocks
-    ages: PerBlock
-    seen: PerBlock
-    steps: PerBlock
-    aged: PerBlock
+    ages: Array
+    seen: Array
+    aged: Array
     passed: Array
     unit: Array
+
+    @property
+    def tempered(self) -> Blocks:
+        """Priors of the batch, one for each slot."""
+        return Packing(self.prior).unpacked(self.packed)
 
 
 @final
@@ -149,11 +152,13 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         ages = {name: _unborn(count.shape) for name, count in prior.counts.items()}
         members = _repeated(prior, _NUM_SLOTS)
         return AutoMemory(
-            bank=self._bank(_target(ages), members),
+            bank=self._bank({name: _target(each) for name, each in ages.items()}, members),
             recalls=_slots(members, _RECALLS),
-            log_trust={name: each + np.log(UNTRIED) for name, each in _target(ages).items()},
+            log_trust={name: _target(each) + np.log(UNTRIED) for name, each in ages.items()},
             ages=ages,
-            seen={name: jnp.full(count.shape, _EMPTY) for name, count in prior.counts.items()},
+            seen={
+                name: jnp.full(count.shape, _EMPTY, float) for name, count in prior.counts.items()
+            },
             passed=jnp.zeros(()),
             unit=jnp.ones(()) if self.clock == "rows" else jnp.zeros(()),
         )
@@ -175,58 +180,41 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         return _selected(dict(chosen), fresh, memory)
 
     def open(self, memory: AutoMemory, prior: Blocks, clock: Clock) -> AutoAnchor:
-        time = self._time(memory, clock)
-        before, ages, seen = memory.bank.log_weights, memory.ages, memory.seen
+        packing, time = Packing(prior), self._time(memory, clock)
+        before, ages, seen = (
+            packing.side_by_side(each)
+            for each in (memory.bank.log_weights, memory.ages, memory.seen)
+        )
         if self.clock == "time":  # what was born before times were known has lived since the start
             known = memory.unit > 0
-            ages = jax.tree.map(
-                lambda age: jnp.where(known | _is_unborn(age), age, time.before), ages
-            )
-            seen = jax.tree.map(lambda last: jnp.where(known | (last < 0), last, time.before), seen)
+            ages = jnp.where(known | _is_unborn(ages), ages, time.before)
+            seen = jnp.where(known | (seen < 0), seen, time.before)
         target = _target(ages)
-        weighed = self._weighed(seen)
-        steps, aged = (
-            jax.tree.map(lambda last: time.after - jnp.maximum(last, 0.0), each)
-            for each in (seen, weighed)
-        )
+        # one choice for all blocks is weighed with every batch
+        weighed = jnp.full_like(seen, seen.max()) if self.shared else seen
+        steps, aged = (time.after - jnp.maximum(last, 0.0) for last in (seen, weighed))
         # at one and the same time rows are all there is to count
         by_rows = clock.rows / jnp.maximum(clock.rows_seen + clock.rows, 1.0)
-        shares = {
-            name: jnp.where(
-                last >= 0,
-                jnp.where(aged[name] > 0, aged[name] / jnp.maximum(time.after, 1e-300), by_rows),
-                1.0,
-            )
-            for name, last in weighed.items()
-        }
-        shared = {
-            name: jnp.logaddexp(
-                jnp.log1p(-shares[name]) + before[name], jnp.log(shares[name]) + target[name]
-            )
-            for name in before
-        }
-        held = _joined(_slots(memory.bank.members, slice(0, _RECALLS.start)), memory.recalls)
+        share = jnp.where(aged > 0, aged / jnp.maximum(time.after, 1e-300), by_rows)
+        share = jnp.where(weighed >= 0, share, 1.0)
+        shared = jnp.logaddexp(jnp.log1p(-share) + before, jnp.log(share) + target)
+        members = packing.packed(memory.bank.members)[: _RECALLS.start]
+        held = jnp.concatenate([members, packing.packed(memory.recalls)])
         unit = jnp.where(time.unit > 0, time.unit, 1.0)
-        keep = {}
-        for name, step in steps.items():
-            horizons = (unit * HORIZONS).reshape(-1, *(1,) * step.ndim)
-            fades = jnp.exp(-step / horizons)
-            others = jnp.ones((_NUM_SLOTS - len(HORIZONS), *step.shape))
-            keep[name] = jnp.concatenate([fades, others])
-        tempered = held.lerp(prior, keep)
+        fades = jnp.exp(-steps / (unit * HORIZONS)[:, None])
+        others = jnp.ones((_NUM_SLOTS - len(HORIZONS), packing.num_blocks))
+        keep = packing.repeated(jnp.concatenate([fades, others]))
+        tempered = keep * held + (1.0 - keep) * packing.packed(prior)
         return AutoAnchor(
-            tempered=tempered,
-            log_normalizers=_log_normalizers(tempered),
-            log_shared=shared,
+            packed=tempered,
+            log_normalizers=_log_normalizers(packing.unpacked(tempered)),
+            log_shared=packing.by_entry(shared),
             log_target=target,
             memory=memory,
-            retained={
-                name: (jnp.exp(before[name]) * count).sum(0) for name, count in held.counts.items()
-            },
+            retained=(jnp.exp(before) * _counts(packing, held)).sum(0),
             prior=prior,
             ages=ages,
             seen=seen,
-            steps=steps,
             aged=aged,
             passed=time.after,
             unit=time.unit,
@@ -253,12 +241,9 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             name: message.dot(expectations[name])
             for name, message in self.message(anchor, belief).params.items()
         }
-        log_evidence = {
-            name: jax.nn.logsumexp(joint, axis=0) for name, joint in belief.log_weights.items()
-        }
-        if self.shared:
-            return total(spent) - next(iter(log_evidence.values())).ravel()[0]
-        return total(spent) - total(log_evidence)
+        log_weights = Packing(anchor.prior).side_by_side(belief.log_weights)
+        log_evidence = jax.nn.logsumexp(log_weights, axis=0)
+        return total(spent) - (log_evidence[0] if self.shared else log_evidence.sum())
 
     def message(self, anchor: AutoAnchor, belief: AbstractBelief) -> Blocks:
         assert isinstance(belief, Bank)
@@ -281,22 +266,42 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         self, anchor: AutoAnchor, belief: AbstractBelief, clock: Clock
     ) -> tuple[AutoMemory, Report]:
         assert isinstance(belief, Bank)
-        bank = belief.normalized()
-        ages = {
-            name: jnp.where(age >= 0, age + anchor.aged[name], age)
-            for name, age in anchor.ages.items()
-        }
-        trust = self._trusted(anchor, bank, clock)
+        packing, before = Packing(anchor.prior), anchor.memory
+        prior, believed = packing.packed(anchor.prior), packing.packed(before.bank.members)
+        members = packing.packed(belief.members)
+        learned = _Slots(
+            members=members,
+            recalls=members[_RECALLS],
+            log_weights=jax.nn.log_softmax(packing.side_by_side(belief.log_weights), axis=0),
+            log_trust=self._trusted(anchor, packing, believed, members[_NEWBORN] - prior, clock),
+            ages=jnp.where(anchor.ages >= 0, anchor.ages + anchor.aged, anchor.ages),
+        )
         # a block without rows in this batch stays as it is; the next time all that has passed counts
-        has_rows = {name: count[_NEWBORN] > 0 for name, count in bank.members.counts.items()}
+        has_rows = _counts(packing, members[_NEWBORN]) > 0
+        held = _Slots(
+            members=believed,
+            recalls=packing.packed(before.recalls),
+            log_weights=packing.side_by_side(before.bank.log_weights),
+            log_trust=packing.side_by_side(before.log_trust),
+            ages=packing.side_by_side(before.ages),
+        )
         if self.shared:  # slots are those of all blocks, so its members move along
-            kept = bank.members.select(has_rows, _undisturbed(anchor.memory.bank))
-            mine = dataclasses.replace(bank, members=kept)
-            memory = _reborn(mine, trust, anchor, ages, has_rows)
+            chosen = jnp.where(packing.repeated(has_rows), members, _undisturbed(packing, held))
+            after = _reborn(packing, learned._replace(members=chosen), anchor, prior, has_rows)
         else:
-            memory = _reborn(bank, trust, anchor, ages, has_rows)
-            memory = _selected(has_rows, memory, anchor.memory)
-        return memory, self._report(anchor, bank, memory, has_rows)
+            after = _reborn(packing, learned, anchor, prior, has_rows)
+            after = after.where(packing, has_rows, held)
+        kept = anchor.seen if self.shared else packing.side_by_side(before.seen)
+        memory = AutoMemory(
+            bank=self._bank(packing.by_entry(after.log_weights), packing.unpacked(after.members)),
+            recalls=packing.unpacked(after.recalls),
+            log_trust=packing.by_entry(after.log_trust),
+            ages=packing.by_entry(after.ages),
+            seen=packing.by_entry(jnp.where(has_rows, anchor.passed, kept)),
+            passed=anchor.passed,
+            unit=anchor.unit,
+        )
+        return memory, self._report(packing, anchor, learned.log_weights, after, has_rows)
 
     def forecast(self, memory: AutoMemory, belief: AbstractBelief) -> Bank:
         assert isinstance(belief, Bank)
@@ -309,97 +314,67 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
 
     def changed_within(self, memory: AutoMemory, span: Any) -> PerBlock:
         """Per block, the weight of memories that reach no further back than ``span`` on the clock."""
-        reach = self._reach(memory)
         return {
-            name: jnp.where(reach[name] <= span, jnp.exp(weights), 0.0).sum(0)
+            name: _within(weights, _reach(memory.ages[name], memory.unit), span)
             for name, weights in memory.bank.log_weights.items()
         }
 
-    def _weighed(self, seen: PerBlock) -> PerBlock:
-        """Reading of the clock when the slots of each block were last weighed."""
-        if not self.shared:
-            return seen
-        last = jnp.stack([each.max() for each in seen.values()]).max()
-        return {name: jnp.full_like(each, last) for name, each in seen.items()}
-
-    def _trusted(self, anchor: AutoAnchor, bank: Bank, clock: Clock) -> PerBlock:
+    def _trusted(
+        self, anchor: AutoAnchor, packing: Packing, members: Array, message: Array, clock: Clock
+    ) -> Array:
         """Trust after a batch: each forecaster's by the evidence of an average row, then some of it shared."""
         held = anchor.memory
-        message = self.message(anchor, bank)
-        if self.shared:  # the choice is one, so a row is one of the model
-            rows = dict.fromkeys(message.counts, clock.rows)
-            gained = _pooled(_gained(held.bank.members, message, rows))
-        else:
-            gained = _gained(held.bank.members, message, message.counts)
+        counts = _counts(packing, message)
+        # where the choice is one, a row is one of the model
+        rows = jnp.full_like(counts, clock.rows) if self.shared else counts
+        gained = _gained(packing, members, message, rows)
+        if self.shared:
+            gained = jnp.broadcast_to(gained.sum(1, keepdims=True), gained.shape)
         share = jnp.where(clock.rows_seen > 0, 1.0 / (clock.rows_seen + clock.rows), 0.0)
-        found = {}
-        for name, log_trust in held.log_trust.items():
-            believed = jax.nn.logsumexp(held.bank.log_weights[name] + gained[name], axis=0)
-            joint = log_trust + gained[name]
-            total = jnp.logaddexp(jax.nn.logsumexp(joint, axis=0), _log_rest(log_trust) + believed)
-            found[name] = jnp.logaddexp(
-                jnp.log1p(-share) + joint - total,
-                jnp.log(share) + np.log(UNTRIED) + anchor.log_target[name],
-            )
-        return found
+        log_trust = packing.side_by_side(held.log_trust)
+        log_weights = packing.side_by_side(held.bank.log_weights)
+        believed = jax.nn.logsumexp(log_weights + gained, axis=0)
+        joint = log_trust + gained
+        total = jnp.logaddexp(jax.nn.logsumexp(joint, axis=0), _log_rest(log_trust) + believed)
+        return jnp.logaddexp(
+            jnp.log1p(-share) + joint - total,
+            jnp.log(share) + np.log(UNTRIED) + anchor.log_target,
+        )
 
     def _bank(self, log_weights: PerBlock, members: Blocks) -> Bank:
         return Bank(log_weights=log_weights, members=members, is_joint=self.shared)
 
-    def _reach(self, memory: AutoMemory) -> PerBlock:
-        """How far back each slot reaches; recalls, which reach nowhere in particular, to NaN.
-
-        Until the time per row is known, nothing is said to be recent.
-        """
-        reach = {}
-        for name, since in memory.ages.items():
-            age = jnp.where((since >= 0) & (memory.unit <= 0), jnp.inf, since)
-            restarts = jnp.where(age[:_NUM_BORN] >= 0, age[:_NUM_BORN], jnp.nan)
-            fades = jnp.where(memory.unit > 0, memory.unit, jnp.inf) * HORIZONS
-            fades = fades.reshape(-1, *(1,) * (age.ndim - 1))
-            fades = jnp.broadcast_to(fades, (len(HORIZONS), *age.shape[1:]))
-            reach[name] = jnp.concatenate([fades, restarts, jnp.full_like(restarts, jnp.nan)])
-        return reach
-
     def _report(
-        self, anchor: AutoAnchor, bank: Bank, memory: AutoMemory, has_rows: PerBlock
+        self,
+        packing: Packing,
+        anchor: AutoAnchor,
+        log_weights: Array,
+        after: "_Slots",
+        has_rows: Array,
     ) -> Report:
-        kept = {
-            name: jnp.where(
-                has_rows[name],
-                (jnp.exp(each) * anchor.tempered.counts[name]).sum(0),
-                anchor.retained[name],
-            )
-            for name, each in bank.log_weights.items()
+        kept = (jnp.exp(log_weights) * _counts(packing, anchor.packed)).sum(0)
+        kept = jnp.where(has_rows, kept, anchor.retained)
+        shared = packing.side_by_side(anchor.log_shared)
+        gain = jnp.where(jnp.isfinite(shared), log_weights - shared, -jnp.inf)
+        before = packing.side_by_side(anchor.memory.bank.log_weights)
+        switched, stayed = jax.nn.logsumexp(
+            jnp.stack([anchor.log_target + gain, before + gain]), axis=1
+        )
+        reach = _reach(after.ages, anchor.unit)
+        unit = jnp.where(anchor.unit > 0, anchor.unit, 1.0)
+        weights = jnp.exp(after.log_weights)
+        found = {
+            "log_bf": jnp.where(has_rows, switched - stayed, 0.0),
+            "drifting": _within(after.log_weights, reach, 0.25 * anchor.passed),
+            "recalled": weights[_RECALLS].sum(0),
+            "memory": _by_horizon(weights, reach / unit),
         }
-        log_bf = {}
-        for name, log_weights in bank.log_weights.items():
-            shared = anchor.log_shared[name]
-            gain = jnp.where(jnp.isfinite(shared), log_weights - shared, -jnp.inf)
-            switched, stayed = (
-                jax.nn.logsumexp(each[name] + gain, axis=0)
-                for each in (anchor.log_target, anchor.memory.bank.log_weights)
-            )
-            log_bf[name] = jnp.where(has_rows[name], switched - stayed, 0.0)
-        after = jax.tree.map(jnp.exp, memory.bank.log_weights)
-        reach = self._reach(memory)
-        unit = jnp.where(memory.unit > 0, memory.unit, 1.0)
-        found: dict[str, Any] = {
-            "log_bf": log_bf,
-            "drifting": self.changed_within(memory, 0.25 * memory.passed),
-            "recalled": {name: each[_RECALLS].sum(0) for name, each in after.items()},
-            "memory": {name: _by_horizon(each, reach[name] / unit) for name, each in after.items()},
-        }
-        if not self.shared:
-            rho = {name: _ratio(each, anchor.retained[name]) for name, each in kept.items()}
-            return Report(rho=rho, omega=None, **found)
-        # all blocks say the same
-        one = {what: next(iter(each.values())) for what, each in found.items()}
-        axes = {what: int(what == "memory") for what in one}
-        one = {
-            what: each.reshape(*each.shape[: axes[what]], -1)[..., 0] for what, each in one.items()
-        }
-        return Report(rho=_ratio(total(kept), total(anchor.retained)), omega=None, **one)
+        if self.shared:  # all blocks say the same
+            one = {what: each[..., 0] for what, each in found.items()}
+            return Report(rho=_ratio(kept.sum(), anchor.retained.sum()), omega=None, **one)
+        by_entry = {what: packing.by_entry(each) for what, each in found.items()}
+        rho = packing.by_entry(_ratio(kept, anchor.retained))
+        return Report(rho=rho, omega=None, **by_entry)
 
     def _time(self, memory: AutoMemory, clock: Clock) -> "_Time":
         if self.clock == "rows":
@@ -437,18 +412,34 @@ def _is_unborn(age: Array) -> Array:
     return (age < 0) | (place % _NUM_BORN == _NUM_BORN - 1)
 
 
-def _target(ages: PerBlock) -> PerBlock:
+def _target(ages: Array) -> Array:
     """Log of the weights that sharing moves towards: a quarter each to fades and recalls, half to the newborn."""
-    found = {}
-    for name, age in ages.items():
-        fades = jnp.full((len(HORIZONS), *age.shape[1:]), 0.25 / len(HORIZONS))
-        newborn = (jnp.arange(_NUM_BORN) == _NUM_BORN - 1).reshape(-1, *(1,) * (age.ndim - 1))
-        restarts = jnp.broadcast_to(0.5 * newborn, age[:_NUM_BORN].shape)
-        live = age[_NUM_BORN:] >= 0
-        recalls = 0.25 * live / jnp.maximum(live.sum(0), 1)
-        weights = jnp.concatenate([fades, restarts, recalls])
-        found[name] = jnp.log(weights) - jnp.log(weights.sum(0))
-    return found
+    fades = jnp.full((len(HORIZONS), *ages.shape[1:]), 0.25 / len(HORIZONS))
+    newborn = (jnp.arange(_NUM_BORN) == _NUM_BORN - 1).reshape(-1, *(1,) * (ages.ndim - 1))
+    restarts = jnp.broadcast_to(0.5 * newborn, ages[:_NUM_BORN].shape)
+    live = ages[_NUM_BORN:] >= 0
+    recalls = 0.25 * live / jnp.maximum(live.sum(0), 1)
+    weights = jnp.concatenate([fades, restarts, recalls])
+    return jnp.log(weights) - jnp.log(weights.sum(0))
+
+
+def _reach(ages: Array, unit: Array) -> Array:
+    """How far back each slot reaches; recalls, which reach nowhere in particular, to NaN.
+
+    Until the time per row is known, nothing is said to be recent.
+    """
+    age = jnp.where((ages >= 0) & (unit <= 0), jnp.inf, ages)
+    restarts = jnp.where(age[:_NUM_BORN] >= 0, age[:_NUM_BORN], jnp.nan)
+    fades = jnp.where(unit > 0, unit, jnp.inf) * HORIZONS
+    fades = jnp.broadcast_to(
+        fades.reshape(-1, *(1,) * (age.ndim - 1)), (len(HORIZONS), *age.shape[1:])
+    )
+    return jnp.concatenate([fades, restarts, jnp.full_like(restarts, jnp.nan)])
+
+
+def _within(log_weights: Array, reach: Array, span: Any) -> Array:
+    """The weight of slots that reach no further back than so far."""
+    return jnp.where(reach <= span, jnp.exp(log_weights), 0.0).sum(0)
 
 
 def _pooled(per_slot: PerBlock) -> PerBlock:
@@ -460,14 +451,15 @@ def _pooled(per_slot: PerBlock) -> PerBlock:
     }
 
 
-def _gained(members: Blocks, message: Blocks, rows: PerBlock) -> PerBlock:
+def _gained(packing: Packing, members: Array, message: Array, rows: Array) -> Array:
     r"""Log evidence of an average row for each member: $a(\lambda + s / n) - a(\lambda)$.
 
     No more than the mean of the log predictive densities of the $n$ rows, and equal to it for one row.
     """
-    one = message.scaled({name: 1.0 / jnp.maximum(each, 1.0) for name, each in rows.items()})
-    ends: Blocks = jax.tree.map(lambda *both: jnp.stack(both), members, members + one)
-    return {name: each[1] - each[0] for name, each in _log_normalizers(ends).items()}
+    one = packing.repeated(1.0 / jnp.maximum(rows, 1.0)) * message
+    ends = packing.unpacked(jnp.stack([members, members + one]))
+    before, after = packing.side_by_side(_log_normalizers(ends))
+    return after - before
 
 
 def _log_rest(log_trust: Array) -> Array:
@@ -479,72 +471,71 @@ def _log_normalizers(blocks: Blocks) -> PerBlock:
     return {name: family.log_normalizer() for name, family in blocks.params.items()}
 
 
-def _undisturbed(bank: Bank) -> Blocks:
+def _counts(packing: Packing, packed: Array) -> Array:
+    """Rows behind each block of packed ones."""
+    return packing.side_by_side(packing.unpacked(packed).counts)
+
+
+class _Slots(NamedTuple):
+    """What an ``AutoMemory`` has for the slots of all blocks, packed."""
+
+    members: Array
+    recalls: Array
+    log_weights: Array
+    log_trust: Array
+    ages: Array
+
+    def where(self, packing: Packing, chosen: Array, others: "_Slots") -> "_Slots":
+        """These of the chosen blocks, the others elsewhere."""
+        numbers = packing.repeated(chosen)
+        masks = (numbers, numbers, chosen, chosen, chosen)
+        return _Slots(
+            *(jnp.where(mask, *pair) for mask, *pair in zip(masks, self, others, strict=True))
+        )
+
+
+def _undisturbed(packing: Packing, held: _Slots) -> Array:
     """Members after a batch without rows: what starts over with it starts over in other blocks only."""
-    members: Blocks = jax.tree.map(
-        lambda leaf, believed: leaf.at[_NEWBORN].set(believed), bank.members, bank.summary()
-    )
-    return members
+    weights = packing.repeated(jnp.exp(jax.nn.log_softmax(held.log_weights, axis=0)))
+    return held.members.at[_NEWBORN].set((weights * held.members).sum(0))
 
 
 def _reborn(
-    bank: Bank, log_trust: PerBlock, anchor: AutoAnchor, ages: PerBlock, has_rows: PerBlock
-) -> AutoMemory:
+    packing: Packing, slots: _Slots, anchor: AutoAnchor, prior: Array, has_rows: Array
+) -> _Slots:
     """After a batch: one restart and one recall leave, others take their places, new ones are born."""
-    moves = {
-        name: (
-            _Move.of(log_weights[_RESTARTS], ages[name][:_NUM_BORN]),
-            _Move.of(log_weights[_RECALLS], ages[name][_NUM_BORN:]),
-        )
-        for name, log_weights in bank.log_weights.items()
-    }
-    believed = {name: jnp.exp(each[_RECALLS]) for name, each in bank.log_weights.items()}
     log_weights, log_trust = (
-        {
-            name: jnp.concatenate(
-                [
-                    each[_FADES],
-                    moves[name][0].merged(each[_RESTARTS]),
-                    moves[name][1].merged(each[_RECALLS]),
-                ]
-            )
-            for name, each in weights.items()
-        }
-        for weights in (bank.log_weights, log_trust)
+        jnp.stack([each[_RESTARTS], each[_RECALLS]])
+        for each in (slots.log_weights, slots.log_trust)
     )
-    fades, restarts, learned = (
-        _slots(bank.members, kind) for kind in (_FADES, _RESTARTS, _RECALLS)
+    ages = slots.ages.reshape(2, _NUM_BORN, -1)
+    move = _Move.of(log_weights, ages)
+    born, trusted = (
+        move.merged(each).reshape(2 * _NUM_BORN, -1) for each in (log_weights, log_trust)
     )
-    older = _joined(fades, _moved(restarts, moves, 0, anchor.prior))
+    after = jnp.concatenate([slots.log_weights[_FADES], born])
+    restarts, recalls = (
+        _Move(*(packing.repeated(place[kind]) for place in move)) for kind in (0, 1)
+    )
+    learned = slots.members[_RECALLS]
+    older = jnp.concatenate(
+        [slots.members[_FADES], restarts.moved(slots.members[_RESTARTS], prior)]
+    )
     # a recall goes on from where it was, less what it was not believed to have seen
-    before = _slots(anchor.tempered, _RECALLS)
-    recalls = learned.lerp(before, believed).select(has_rows, before)
+    believed = packing.repeated(jnp.exp(slots.log_weights[_RECALLS]))
+    before = anchor.packed[_RECALLS]
+    gone_on = believed * learned + (1.0 - believed) * before
+    gone_on = jnp.where(packing.repeated(has_rows), gone_on, before)
     # the newborn has no weight yet, so any will do to find what it is born from
-    unborn = _joined(older, _moved(recalls, moves, 1, anchor.prior))
-    snapshot = Bank(log_weights=log_weights, members=unborn).summary()
-    return AutoMemory(
-        bank=dataclasses.replace(
-            bank,
-            log_weights=log_weights,
-            members=_joined(older, _moved(learned, moves, 1, snapshot)),
-        ),
-        recalls=_moved(recalls, moves, 1, snapshot),
-        log_trust=log_trust,
-        ages={
-            name: jnp.concatenate(
-                [
-                    moves[name][kind].moved(part, jnp.zeros(part.shape[1:]))
-                    for kind, part in enumerate((age[:_NUM_BORN], age[_NUM_BORN:]))
-                ]
-            )
-            for name, age in ages.items()
-        },
-        seen={
-            name: jnp.where(has_rows[name], anchor.passed, last)
-            for name, last in anchor.seen.items()
-        },
-        passed=anchor.passed,
-        unit=anchor.unit,
+    unborn = jnp.concatenate([older, recalls.moved(gone_on, prior)])
+    weights = packing.repeated(jnp.exp(jax.nn.log_softmax(after, axis=0)))
+    snapshot = (weights * unborn).sum(0)
+    return _Slots(
+        members=jnp.concatenate([older, recalls.moved(learned, snapshot)]),
+        recalls=recalls.moved(gone_on, snapshot),
+        log_weights=after,
+        log_trust=jnp.concatenate([slots.log_trust[_FADES], trusted]),
+        ages=move.moved(ages, jnp.zeros((2, packing.num_blocks))).reshape(2 * _NUM_BORN, -1),
     )
 
 
@@ -572,6 +563,9 @@ def _selected(chosen: Mapping[str, Any], some: AutoMemory, others: AutoMemory) -
 class _Move(NamedTuple):
     """Which slot of a kind is given up, an empty one if there is any, and which one inherits its weight.
 
+    Slots are on the last axis but one, blocks on the last; masks instead of indices, whose bounds XLA would check
+    over and over.
+
     Attributes:
         dropped: A place per block.
         heir: Likewise; the place of an empty slot inherits nothing.
@@ -582,54 +576,51 @@ class _Move(NamedTuple):
 
     @classmethod
     def of(cls, log_weights: Array, ages: Array) -> "_Move":
-        older, younger = ages[:-1], ages[1:]
+        older, younger = ages[..., :-1, :], ages[..., 1:, :]
         ratio = jnp.where(older == younger, 1.0, older / younger)
-        nearest = jnp.argmin(ratio, axis=0)
-        pair = [jnp.take_along_axis(log_weights, nearest[None] + k, axis=0)[0] for k in (0, 1)]
+        nearest = _first_least(ratio)
+        pair = [_at(log_weights, nearest + k) for k in (0, 1)]
         lighter = jnp.where(pair[0] < pair[1], nearest, nearest + 1)
-        is_full = ages[0] >= 0
+        is_full = ages[..., 0, :] >= 0
         dropped = jnp.where(is_full, lighter, 0)
         return cls(dropped, jnp.where(is_full, 2 * nearest + 1 - lighter, 0))
 
     def moved(self, slots: Array, newborn: Array) -> Array:
-        """The slots without the one that is dropped, and the newborn last; event axes trail."""
-        events = slots.ndim - 1 - self.dropped.ndim
-        dropped = self.dropped.reshape(self.dropped.shape + (1,) * events)
-        place = jnp.arange(_NUM_BORN - 1).reshape(-1, *(1,) * (slots.ndim - 1))
-        kept = jnp.where(place >= dropped, slots[1:], slots[:-1])
-        return jnp.concatenate([kept, newborn[None]])
+        """The slots without the one that is dropped, and the newborn last."""
+        is_beyond = _places(_NUM_BORN - 1) >= self.dropped[..., None, :]
+        kept = jnp.where(is_beyond, slots[..., 1:, :], slots[..., :-1, :])
+        return jnp.concatenate([kept, newborn[..., None, :]], -2)
 
     def merged(self, log_weights: Array) -> Array:
         """The same for log weights, with what the dropped slot leaves to its heir."""
-        left = jnp.take_along_axis(log_weights, self.dropped[None], axis=0)
-        place = jnp.arange(_NUM_BORN).reshape(-1, *(1,) * (log_weights.ndim - 1))
-        sums = jnp.where(
-            (place == self.heir) & (self.heir != self.dropped),
-            jnp.logaddexp(log_weights, left),
-            log_weights,
-        )
-        return self.moved(sums, jnp.full(log_weights.shape[1:], -jnp.inf))
+        left = _at(log_weights, self.dropped)[..., None, :]
+        inherits = (_places(_NUM_BORN) == self.heir[..., None, :]) & (self.heir != self.dropped)[
+            ..., None, :
+        ]
+        sums = jnp.where(inherits, jnp.logaddexp(log_weights, left), log_weights)
+        return self.moved(sums, jnp.full_like(left[..., 0, :], -jnp.inf))
 
 
-def _moved(
-    blocks: Blocks, moves: Mapping[str, tuple[_Move, _Move]], kind: int, newborn: Blocks
-) -> Blocks:
-    params, counts = {}, {}
-    for name, family in blocks.params.items():
-        move = moves[name][kind]
-        params[name] = jax.tree.map(move.moved, family, newborn.params[name])
-        counts[name] = move.moved(blocks.counts[name], newborn.counts[name])
-    return Blocks(params=params, counts=counts)
+def _places(size: int) -> Array:
+    return jnp.arange(size)[:, None]
+
+
+def _first_least(values: Array) -> Array:
+    """The first place of the least value on the last axis but one."""
+    size = values.shape[-2]
+    least = values == values.min(-2, keepdims=True)
+    return jnp.where(least, _places(size), size - 1).min(-2)
+
+
+def _at(values: Array, place: Array) -> Array:
+    """The value at a place on the last axis but one."""
+    chosen = _places(values.shape[-2]) == place[..., None, :]
+    return jnp.where(chosen, values, -jnp.inf).max(-2)
 
 
 def _slots(blocks: Blocks, which: Any) -> Blocks:
     part: Blocks = jax.tree.map(lambda leaf: leaf[which], blocks)
     return part
-
-
-def _joined(first: Blocks, second: Blocks) -> Blocks:
-    both: Blocks = jax.tree.map(lambda *parts: jnp.concatenate(parts), first, second)
-    return both
 
 
 def _repeated(blocks: Blocks, times: int) -> Blocks:
@@ -640,8 +631,8 @@ def _repeated(blocks: Blocks, times: int) -> Blocks:
 
 
 def _by_horizon(weights: Array, reach: Array) -> Array:
-    """Weights of fades and restarts by the horizon that is nearest to what they reach, (16, *blocks)."""
+    """Weights of fades and restarts by the horizon that is nearest to what they reach, (16, blocks)."""
     rows = jnp.maximum(reach[_RESTARTS], HORIZONS[0])  # NaN stays
     place = jnp.clip(jnp.round(jnp.log2(rows / HORIZONS[0])), 0, len(HORIZONS) - 2)
-    kinds = jnp.arange(len(HORIZONS)).reshape(-1, *(1,) * rows.ndim)
+    kinds = jnp.arange(len(HORIZONS)).reshape(-1, 1, 1)
     return weights[_FADES] + jnp.where(place == kinds, weights[_RESTARTS], 0.0).sum(1)

@@ -379,11 +379,10 @@ class Stepper:
             summary=summary,
         )
         memory, facts = _closed(policy, anchor, at, settled, clock)
-        return memory, self._message(at.belief, at.summary), facts
+        return memory, self._message(at.expectations, at.summary), facts
 
-    def _message(self, belief: AbstractBelief, summary: Any) -> Blocks:
+    def _message(self, expectations: Mapping[str, Any], summary: Any) -> Blocks:
         """What rows that add up so say of every block."""
-        expectations = belief.expectations()
         return self.model.messages(expectations, summary, tuple(expectations))
 
     def _learn_minibatches(
@@ -475,14 +474,16 @@ class Stepper:
         hides: bool,
     ) -> tuple[Any, Ascent]:
         anchor = self.policy_of(settings).open(memory, prior, clock)
-        return anchor, self._climb(settings, clock, hides=hides).begin(anchor, belief, None, None)
+        at = self._climb(settings, clock, hides=hides).begin(anchor, belief, None, None)
+        return anchor, at._replace(expectations=None)
 
     def _turn(
         self, settings: Settings, at: Ascent, summary: Any, clock: Clock, hides: bool
     ) -> tuple[Ascent, Array]:
         """A turn of the loop, and whether it was the last one."""
         climb = self._climb(settings, clock, hides=hides)
-        at = climb.turn(at, None, summary)._replace(summary=None)
+        at = at._replace(expectations=at.belief.expectations())  # it may have been moved outside
+        at = climb.turn(at, None, summary)._replace(expectations=None, summary=None)
         return at, climb.is_over(at)
 
     def _finish(
@@ -499,7 +500,7 @@ class Stepper:
         policy = self.policy_of(settings)
         end, settled = self._climb(settings, clock, hides=hides).end(at)
         memory, facts = _closed(policy, anchor, end, settled, clock)
-        message = self._message(end.belief, summary)
+        message = self._message(end.belief.expectations(), summary)
         alike = self._alike(settings, before, memory, message, clock.rows_seen)
         facts = facts._replace(bound=facts.bound + log_jacobian, alike=alike)
         return memory, message, self._flat(facts)

@@ -1,5 +1,6 @@
 """The only coordinate-ascent loop in the library."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
 import jax
@@ -19,9 +20,10 @@ Policy = AbstractForgetting[Any, Any]
 
 
 class Ascent(NamedTuple):
-    """Where the loop stands; all scalars but the first five."""
+    """Where the loop stands; all scalars but the first six."""
 
     belief: AbstractBelief
+    expectations: Any
     local: Any
     summary: Any
     anchor: Any
@@ -63,6 +65,7 @@ class Ascender:
         """Before the first turn."""
         return Ascent(
             belief=belief,
+            expectations=belief.expectations(),
             local=local,
             summary=summary,
             anchor=anchor,
@@ -86,9 +89,12 @@ class Ascender:
             anchor = jax.lax.cond(
                 refining, policy.refine, lambda anchor, _: anchor, at.anchor, at.weighed
             )
-        belief, weighed, bound = _blocks(self._model, policy, anchor, at.belief, summary)
+        belief, expectations, weighed, bound = _blocks(
+            self._model, policy, anchor, at.belief, at.expectations, summary
+        )
         return Ascent(
             belief=belief,
+            expectations=expectations,
             local=local,
             summary=summary,
             anchor=anchor,
@@ -132,30 +138,36 @@ def sweep(
 
     ``rows`` is the pair of hidden variables and sums that ``pass_rows`` returns.
     """
-    local, summary = _passed(model, batch, belief, *rows)
-    belief, _, bound = _blocks(model, policy, anchor, belief, summary)
+    expectations = belief.expectations()
+    local, summary = _passed(model, batch, expectations, *rows)
+    belief, _, _, bound = _blocks(model, policy, anchor, belief, expectations, summary)
     return belief, (local, summary), bound
 
 
 def _passed(
-    model: Model, batch: Batch, belief: AbstractBelief, local: Any, summary: Any
+    model: Model, batch: Batch, expectations: Mapping[str, Any], local: Any, summary: Any
 ) -> tuple[Any, Any]:
     if not model.has_hidden(batch):
         return local, summary
-    return pass_rows(model, belief.expectations(), batch, local)
+    return pass_rows(model, expectations, batch, local)
 
 
 def _blocks(
-    model: Model, policy: Policy, anchor: Any, belief: AbstractBelief, summary: Any
-) -> tuple[AbstractBelief, Any, Array]:
-    """All blocks in turn, given the sums over rows; the belief as weighed, and the bound that is reached."""
+    model: Model,
+    policy: Policy,
+    anchor: Any,
+    belief: AbstractBelief,
+    expectations: Mapping[str, Any],
+    summary: Any,
+) -> tuple[AbstractBelief, Mapping[str, Any], Any, Array]:
+    """All blocks in turn, given the sums over rows; the belief and its expectations, as weighed, and the bound that is reached."""
     for names in model.update_order:
-        messages = model.messages(belief.expectations(), summary, names)
+        messages = model.messages(expectations, summary, names)
         belief = policy.update(anchor, belief, messages)
-    expectations = belief.expectations()
+        expectations = belief.expectations()
     joint = model.expected_log_joint(expectations, summary)
     weighed = policy.weigh(anchor, belief, expectations)
-    return belief, weighed, joint - policy.divergence(anchor, weighed)
+    return belief, expectations, weighed, joint - policy.divergence(anchor, weighed)
 
 
 def ascend(
@@ -176,16 +188,17 @@ def ascend(
     """
     batch, local = cut_batch(batch), None
     hides = model.has_hidden(batch)
+    expectations = belief.expectations()
     climb = Ascender(model, policy, hides=hides, tolerance=tolerance, max_sweeps=max_sweeps)
 
     def body(at: Ascent) -> Ascent:
-        return climb.turn(at, *_passed(model, batch, at.belief, at.local, at.summary))
+        return climb.turn(at, *_passed(model, batch, at.expectations, at.local, at.summary))
 
     if hides:
         local = init_local(model, batch)
-        summary = blank_summary(model, belief.expectations(), batch, local)
+        summary = blank_summary(model, expectations, batch, local)
     elif summary is None:
-        local, summary = pass_rows(model, belief.expectations(), batch, init_local(model, batch))
+        local, summary = pass_rows(model, expectations, batch, init_local(model, batch))
     start = climb.begin(anchor, belief, local, summary)
     if climb.once:
         return climb.end(body(start))
