@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma, gammaln
 
+from streambayes._core.formula import Formula
 from streambayes._core.precision import compiled
 
 __all__ = [
@@ -54,20 +55,18 @@ def excess(e: Array) -> Array:
     return jnp.where(small, series, e - jnp.log1p(jnp.where(small, 0.0, e)))
 
 
-@compiled
-def ratio_excess(x: Array, y: Array) -> Array:
+def ratio_excess(x: Array, y: Array) -> Formula:
     r"""$e - \ln(1 + e) \ge 0$ for $1 + e = y / x$, precise for ratios near 1 and near 0."""
-    return _gap(x, y - x, y)
+    return Formula.of(_gap, x, y - x, y)
 
 
-@compiled
-def product_excess(x: Array, y: Array, u: Array, v: Array) -> Array:
+def product_excess(x: Array, y: Array, u: Array, v: Array) -> Formula:
     r"""$e - \ln(1 + e) \ge 0$ for $1 + e = (y / x)(v / u)$, precise where the two ratios cancel."""
     first, second = (y - x) / x, (v - u) / u
     rounding = jnp.abs(first) + jnp.abs(second) + jnp.abs(first * second)
     ratio = y / x * (v / u)
     e = jnp.where(rounding < 1.0, first + second + first * second, ratio - 1.0)
-    return _gap(jnp.ones_like(e), e, ratio)
+    return Formula.of(_gap, jnp.ones_like(e), e, ratio)
 
 
 @compiled
@@ -95,10 +94,9 @@ def stirling_error(x: Array) -> Array:
     return jnp.where(large, _stirling_series(jnp.where(large, x, _SHIFT)), direct)
 
 
-@compiled
-def stirling_bregman(x: Array, y: Array) -> Array:
+def stirling_bregman(x: Array, y: Array) -> Formula:
     r"""$c(y) - c(x) - (y - x)\,c'(x) \ge 0$ for Stirling's error $c$ and positive $x$ and $y$."""
-    return _stirling_bregman(*jnp.broadcast_arrays(x, y - x, y))
+    return Formula.of(_stirling_bregman, *jnp.broadcast_arrays(x, y - x, y))
 
 
 @compiled
@@ -107,8 +105,7 @@ def gammaln_bregman(x: Array, y: Array) -> Array:
     return _gammaln_bregman(*jnp.broadcast_arrays(x, y - x, y))
 
 
-@compiled
-def log_beta_bregman(x: Array, y: Array) -> Array:
+def log_beta_bregman(x: Array, y: Array) -> Formula:
     r"""$\ln B(y) - \ln B(x) - (y - x) \cdot \nabla \ln B(x) \ge 0$, $B$ the beta function of the last axis.
 
     Stirling's formula splits it into $y_0$ times the divergence of the shares $y_i / y_0$ from
@@ -124,16 +121,21 @@ def log_beta_bregman(x: Array, y: Array) -> Array:
     above = (e * others - others_shift) * shrink
     rounding = (jnp.abs(e) * others + sum_of_others(share * jnp.abs(e))) * shrink
     z = jnp.where(rounding < 1.0, above, ratio - 1.0)
-    main = (y_total * share * _deviance(jnp.ones_like(z), z, ratio)).sum(-1)
     d_total = d.sum(-1, keepdims=True)
     # the largest share takes g_0: g_i - g_0 = z e_0 + excess(z), the others stand alone
     largest = jnp.arange(x.shape[-1]) == jnp.argmax(share, -1, keepdims=True)
     tilt = jnp.where(largest, z * (d_total / x_total), 0.0)
-    gaps = tilt + _gap(*(jnp.where(largest, v, w) for v, w in ((1.0, x), (z, d), (ratio, y))))
+    gapped = tuple(jnp.where(largest, v, w) for v, w in ((1.0, x), (z, d), (ratio, y)))
     # Stirling's errors of the parts and, with the other sign, of the total
-    every = (jnp.concatenate(pair, -1) for pair in ((x, x_total), (d, d_total), (y, y_total)))
-    errors = _stirling_bregman(*every)
-    return main + 0.5 * gaps.sum(-1) + (errors[..., :-1].sum(-1) - errors[..., -1])
+    every = tuple(jnp.concatenate(pair, -1) for pair in ((x, x_total), (d, d_total), (y, y_total)))
+
+    def answer(deviances: Array, gaps: Array, errors: Array) -> Array:
+        main = (y_total * share * deviances).sum(-1)
+        rest = errors[..., :-1].sum(-1) - errors[..., -1]
+        return main + 0.5 * (tilt + gaps).sum(-1) + rest
+
+    deviances = (jnp.ones_like(z), z, ratio)
+    return Formula(((_deviance, deviances), (_gap, gapped), (_stirling_bregman, every)), answer)
 
 
 @compiled
@@ -169,8 +171,7 @@ def gamma_entropy(shape: Array) -> Array:
     return jnp.where(large, limit, direct)
 
 
-@compiled
-def log_beta(concentration: Array) -> Array:
+def log_beta(concentration: Array) -> Formula:
     r"""$\sum_i \ln\Gamma(\alpha_i) - \ln\Gamma(\alpha_0)$ over the last axis, $\alpha_0 = \sum_i \alpha_i$."""
     total = concentration.sum(-1)
     others = sum_of_others(concentration)
@@ -178,8 +179,13 @@ def log_beta(concentration: Array) -> Array:
     log_share = jnp.where(share > 0.5, jnp.log1p(-others / total[..., None]), jnp.log(share))
     size = concentration.shape[-1]
     main = (concentration * log_share - 0.5 * jnp.log(concentration)).sum(-1)
-    rest = stirling_error(concentration).sum(-1) - stirling_error(total)
-    return main + 0.5 * jnp.log(total) + (size - 1) * HALF_LOG_TWO_PI + rest
+    every = jnp.concatenate([concentration, total[..., None]], -1)
+
+    def answer(errors: Array) -> Array:
+        rest = errors[..., :-1].sum(-1) - errors[..., -1]
+        return main + 0.5 * jnp.log(total) + (size - 1) * HALF_LOG_TWO_PI + rest
+
+    return Formula.of(stirling_error, every).then(answer)
 
 
 @compiled

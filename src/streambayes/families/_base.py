@@ -15,10 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.formula import Formula
 from streambayes._core.precision import as_real, in_float64, is_concrete
 
 __all__ = [
     "AbstractFamily",
+    "AbstractInFormulas",
     "check_finite",
     "check_held",
     "check_positive",
@@ -80,6 +82,18 @@ class AbstractFamily(abc.ABC):
         r"""$KL(q \| p) = (\lambda - \eta) \cdot E_q[t] - A(\lambda) + A(\eta)$, shape ``batch_shape``."""
         gap = (self - other).dot(self.expected_stats())
         return gap - self.log_normalizer() + other.log_normalizer()
+
+    def log_normalizer_formula(self) -> Formula:
+        """``log_normalizer``, for evaluation together with other families."""
+        return Formula.known(self.log_normalizer())
+
+    def expected_stats_formula(self) -> Formula:
+        """``expected_stats``, likewise."""
+        return Formula.known(self.expected_stats())
+
+    def kl_formula(self, other: Self) -> Formula:
+        """``kl``, likewise."""
+        return Formula.known(self.kl(other))
 
     def entropy(self) -> Array:
         r"""$A(\eta) - \eta \cdot E[t] - E[\ln h]$, shape ``batch_shape``."""
@@ -189,6 +203,36 @@ def _compute_in_float64(cls: type[Any]) -> None:
 
 
 _compute_in_float64(AbstractFamily)
+
+
+class AbstractInFormulas(AbstractFamily):
+    """A family with special functions: it states formulas, which are evaluated alone or with those of others."""
+
+    @abc.abstractmethod
+    def log_normalizer_formula(self) -> Formula:
+        """What follows from values of special functions for ``log_normalizer``."""
+
+    @abc.abstractmethod
+    def expected_stats_formula(self) -> Formula:
+        """Likewise for ``expected_stats``."""
+
+    @abc.abstractmethod
+    def kl_formula(self, other: Self) -> Formula:
+        """Likewise for ``kl``."""
+
+    @final
+    def log_normalizer(self) -> Array:
+        value: Array = self.log_normalizer_formula().value()
+        return value
+
+    @final
+    def expected_stats(self) -> Any:
+        return self.expected_stats_formula().value()
+
+    @final
+    def kl(self, other: Self) -> Array:
+        value: Array = self.kl_formula(other).value()
+        return value
 
 
 def on_one_batch(owner: str, **values: tuple[Any, int]) -> list[Any]:

@@ -8,8 +8,9 @@ from jax import Array
 from jax.scipy.special import xlog1py, xlogy
 
 from streambayes._core import numerics
+from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_positive, on_one_batch
+from streambayes.families._base import AbstractInFormulas, check_positive, on_one_batch
 
 __all__ = ["Beta"]
 
@@ -23,7 +24,7 @@ class BetaStats(NamedTuple):
 
 @final
 @pytree
-class Beta(AbstractFamily):
+class Beta(AbstractInFormulas):
     r"""Beta over a probability, $p(x) \propto x^{\alpha - 1} (1 - x)^{\beta - 1}$.
 
     The natural parameters are the concentrations themselves, with base measure $1 / x(1 - x)$.
@@ -42,13 +43,13 @@ class Beta(AbstractFamily):
         check_positive("Beta", "beta", beta)
         return cls(alpha=alpha, beta=beta)
 
-    def log_normalizer(self) -> Array:
+    def log_normalizer_formula(self) -> Formula:
         return numerics.log_beta(self._concentration())
 
-    def expected_stats(self) -> BetaStats:
-        return BetaStats(
-            -numerics.digamma_difference(self.alpha, self.beta),
-            -numerics.digamma_difference(self.beta, self.alpha),
+    def expected_stats_formula(self) -> Formula:
+        pairs = self._concentration()
+        return Formula.of(numerics.digamma_difference, pairs, pairs[..., ::-1]).then(
+            lambda found: BetaStats(-found[..., 0], -found[..., 1])
         )
 
     def sufficient_stats(self, x: Any) -> BetaStats:
@@ -63,7 +64,7 @@ class Beta(AbstractFamily):
     def is_proper(self) -> Array:
         return (self.alpha > 0) & (self.beta > 0)
 
-    def kl(self, other: Self) -> Array:
+    def kl_formula(self, other: Self) -> Formula:
         return numerics.log_beta_bregman(self._concentration(), other._concentration())
 
     def entropy(self) -> Array:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from streambayes._core.formula import evaluated
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractFamily
 
@@ -83,11 +84,18 @@ class Blocks:
 
     def expectations(self) -> dict[str, Any]:
         """Expected statistics of every block: all that a model sees of what is believed."""
-        return {name: family.expected_stats() for name, family in self.params.items()}
+        formulas = [family.expected_stats_formula() for family in self.params.values()]
+        return dict(zip(self.params, evaluated(formulas), strict=True))
+
+    def log_normalizers(self) -> dict[str, Array]:
+        """Log-normalizer of every block."""
+        formulas = [family.log_normalizer_formula() for family in self.params.values()]
+        return dict(zip(self.params, evaluated(formulas), strict=True))
 
     def kl(self, other: Self) -> dict[str, Array]:
         """Divergence from ``other`` per block."""
-        return {name: family.kl(other.params[name]) for name, family in self.params.items()}
+        formulas = [family.kl_formula(other.params[name]) for name, family in self.params.items()]
+        return dict(zip(self.params, evaluated(formulas), strict=True))
 
     def is_proper(self) -> Array:
         """Whether every block lies in its domain, a scalar."""

@@ -8,8 +8,9 @@ from jax import Array
 from jax.scipy.special import xlogy
 
 from streambayes._core import numerics
+from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_positive, on_one_batch
+from streambayes.families._base import AbstractInFormulas, check_positive, on_one_batch
 
 __all__ = ["Dirichlet"]
 
@@ -22,7 +23,7 @@ class DirichletStats(NamedTuple):
 
 @final
 @pytree
-class Dirichlet(AbstractFamily):
+class Dirichlet(AbstractInFormulas):
     r"""Dirichlet over probabilities, $p(x) \propto \prod_i x_i^{\alpha_i - 1}$.
 
     The natural parameter is the concentration itself, shape (\*batch, categories), with base measure
@@ -40,12 +41,14 @@ class Dirichlet(AbstractFamily):
         check_positive("Dirichlet", "concentration", concentration)
         return cls(concentration=concentration)
 
-    def log_normalizer(self) -> Array:
+    def log_normalizer_formula(self) -> Formula:
         return numerics.log_beta(self.concentration)
 
-    def expected_stats(self) -> DirichletStats:
+    def expected_stats_formula(self) -> Formula:
         others = numerics.sum_of_others(self.concentration)
-        return DirichletStats(-numerics.digamma_difference(self.concentration, others))
+        return Formula.of(numerics.digamma_difference, self.concentration, others).then(
+            lambda found: DirichletStats(-found)
+        )
 
     def sufficient_stats(self, x: Any) -> DirichletStats:
         return DirichletStats(jnp.log(jnp.asarray(x)))
@@ -59,7 +62,7 @@ class Dirichlet(AbstractFamily):
     def is_proper(self) -> Array:
         return (self.concentration > 0).all(-1)
 
-    def kl(self, other: Self) -> Array:
+    def kl_formula(self, other: Self) -> Formula:
         return numerics.log_beta_bregman(self.concentration, other.concentration)
 
     def entropy(self) -> Array:

@@ -5,11 +5,12 @@ from typing import Any, ClassVar, NamedTuple, Self, final
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import xlogy
+from jax.scipy.special import digamma, gammaln, xlogy
 
 from streambayes._core import numerics
+from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
-from streambayes.families._base import AbstractFamily, check_positive, on_one_batch
+from streambayes.families._base import AbstractInFormulas, check_positive, on_one_batch
 
 __all__ = ["Gamma"]
 
@@ -23,7 +24,7 @@ class GammaStats(NamedTuple):
 
 @final
 @pytree
-class Gamma(AbstractFamily):
+class Gamma(AbstractInFormulas):
     r"""Gamma over a rate or precision, $p(x) \propto x^{a - 1} e^{-bx}$ with shape $a$, rate $b$."""
 
     natural: ClassVar[dict[str, int]] = {"shape_minus_one": 0, "negative_rate": 0}
@@ -49,12 +50,15 @@ class Gamma(AbstractFamily):
         """$b$."""
         return -self.negative_rate
 
-    def log_normalizer(self) -> Array:
-        return jax.scipy.special.gammaln(self.shape) - self.shape * jnp.log(self.rate)
+    def log_normalizer_formula(self) -> Formula:
+        log_rate = jnp.log(self.rate)
+        return Formula.of(gammaln, self.shape).then(lambda value: value - self.shape * log_rate)
 
-    def expected_stats(self) -> GammaStats:
-        log_value = jax.scipy.special.digamma(self.shape) - jnp.log(self.rate)
-        return GammaStats(log_value, self.shape / self.rate)
+    def expected_stats_formula(self) -> Formula:
+        log_rate, mean = jnp.log(self.rate), self.shape / self.rate
+        return Formula.of(digamma, self.shape).then(
+            lambda value: GammaStats(value - log_rate, mean)
+        )
 
     def sufficient_stats(self, x: Any) -> GammaStats:
         return GammaStats(jnp.log(jnp.asarray(x)), jnp.asarray(x))
@@ -68,14 +72,13 @@ class Gamma(AbstractFamily):
     def is_proper(self) -> Array:
         return (self.shape > 0) & (self.rate > 0)
 
-    def kl(self, other: Self) -> Array:
+    def kl_formula(self, other: Self) -> Formula:
         # Stirling's formula splits the divergence into parts of which none is negative: the ratio of
         # the means, that of the shapes, and what the formula leaves
-        means = other.shape * numerics.product_excess(
-            other.shape, self.shape, self.rate, other.rate
-        )
-        shapes = 0.5 * numerics.ratio_excess(self.shape, other.shape)
-        return means + shapes + numerics.stirling_bregman(self.shape, other.shape)
+        means = numerics.product_excess(other.shape, self.shape, self.rate, other.rate)
+        shapes = numerics.ratio_excess(self.shape, other.shape)
+        both = means.beside(shapes, lambda m, s: other.shape * m + 0.5 * s)
+        return both.beside(numerics.stirling_bregman(self.shape, other.shape), jnp.add)
 
     def entropy(self) -> Array:
         return numerics.gamma_entropy(self.shape) - jnp.log(self.rate)

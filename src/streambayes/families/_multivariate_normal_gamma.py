@@ -7,9 +7,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import linalg, numerics
+from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import (
-    AbstractFamily,
+    AbstractInFormulas,
     check_finite,
     check_held,
     check_positive,
@@ -17,7 +18,7 @@ from streambayes.families._base import (
     check_size,
     on_one_batch,
 )
-from streambayes.families._gamma import Gamma
+from streambayes.families._gamma import Gamma, GammaStats
 from streambayes.families._multivariate_normal import (
     congruent,
     matrix_excess,
@@ -41,7 +42,7 @@ class MultivariateNormalGammaStats(NamedTuple):
 
 @final
 @pytree
-class MultivariateNormalGamma(AbstractFamily):
+class MultivariateNormalGamma(AbstractInFormulas):
     r"""$\tau \sim \mathrm{Gamma}(a, r)$, $b \mid \tau \sim N(m, (\tau K)^{-1})$, $b$ of size $p$.
 
     Natural parameters $(Km, -K / 2, -r - m^\top K m / 2, a - 1 + p / 2)$.
@@ -130,20 +131,25 @@ class MultivariateNormalGamma(AbstractFamily):
             shape_plus_half_size_minus_one=power,
         )
 
-    def log_normalizer(self) -> Array:
+    def log_normalizer_formula(self) -> Formula:
         factor, _, gamma = self._parts()
-        return gamma.log_normalizer() - 0.5 * linalg.log_det(factor)
+        spread = 0.5 * linalg.log_det(factor)
+        return gamma.log_normalizer_formula().then(lambda value: value - spread)
 
-    def expected_stats(self) -> MultivariateNormalGammaStats:
+    def expected_stats_formula(self) -> Formula:
         factor, mean, gamma = self._parts()
-        log_precision, precision = gamma.expected_stats()
         covariance = linalg.solve(factor, jnp.eye(mean.shape[-1]))
-        return MultivariateNormalGammaStats(
-            precision[..., None] * mean,
-            precision[..., None, None] * outer(mean) + covariance,
-            precision,
-            log_precision,
-        )
+
+        def answer(stats: GammaStats) -> MultivariateNormalGammaStats:
+            log_precision, precision = stats
+            return MultivariateNormalGammaStats(
+                precision[..., None] * mean,
+                precision[..., None, None] * outer(mean) + covariance,
+                precision,
+                log_precision,
+            )
+
+        return gamma.expected_stats_formula().then(answer)
 
     def sufficient_stats(self, x: MeanPrecision) -> MultivariateNormalGammaStats:
         mean, precision = jnp.asarray(x.mean), jnp.asarray(x.precision)
@@ -166,12 +172,14 @@ class MultivariateNormalGamma(AbstractFamily):
     def is_proper(self) -> Array:
         return linalg.is_positive_definite(self.scale) & self.precision.is_proper()
 
-    def kl(self, other: Self) -> Array:
+    def kl_formula(self, other: Self) -> Formula:
         factor, location, gamma = self._parts()
         other_factor, other_location, other_gamma = other._parts()
         spread = matrix_excess(factor, other.scale - self.scale, other_factor)
         distance = gamma.mean() * linalg.square_norm(location - other_location, other_factor)
-        return gamma.kl(other_gamma) + 0.5 * (spread + distance)
+        return gamma.kl_formula(other_gamma).then(
+            lambda precisions: precisions + 0.5 * (spread + distance)
+        )
 
     def entropy(self) -> Array:
         factor, _, gamma = self._parts()

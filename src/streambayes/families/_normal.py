@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import numerics
+from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractFamily, check_finite, check_positive, on_one_batch
 
@@ -73,8 +74,14 @@ class Normal(AbstractFamily):
         return self.precision > 0
 
     def kl(self, other: Self) -> Array:
+        value: Array = self.kl_formula(other).value()
+        return value
+
+    def kl_formula(self, other: Self) -> Formula:
         distance = other.precision * jnp.square(self.mean() - other.mean())
-        return 0.5 * (numerics.ratio_excess(self.precision, other.precision) + distance)
+        return numerics.ratio_excess(self.precision, other.precision).then(
+            lambda spread: 0.5 * (spread + distance)
+        )
 
     def entropy(self) -> Array:
         return numerics.HALF_LOG_TWO_PI + 0.5 - 0.5 * jnp.log(self.precision)

@@ -7,15 +7,16 @@ import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import numerics
+from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import (
-    AbstractFamily,
+    AbstractInFormulas,
     check_finite,
     check_held,
     check_positive,
     on_one_batch,
 )
-from streambayes.families._gamma import Gamma
+from streambayes.families._gamma import Gamma, GammaStats
 
 __all__ = ["MeanPrecision", "NormalGamma"]
 
@@ -38,7 +39,7 @@ class NormalGammaStats(NamedTuple):
 
 @final
 @pytree
-class NormalGamma(AbstractFamily):
+class NormalGamma(AbstractInFormulas):
     r"""$\tau \sim \mathrm{Gamma}(a, b)$, $\mu \mid \tau \sim N(m, 1 / \kappa\tau)$.
 
     Natural parameters $(\kappa m, -\kappa / 2, -b - \kappa m^2 / 2, a - 1/2)$.
@@ -92,15 +93,20 @@ class NormalGamma(AbstractFamily):
             gamma.shape, gamma.rate * factor**2, shift + factor * self.location, self.scale
         )
 
-    def log_normalizer(self) -> Array:
-        return self.precision.log_normalizer() - 0.5 * jnp.log(self.scale)
+    def log_normalizer_formula(self) -> Formula:
+        spread = 0.5 * jnp.log(self.scale)
+        return self.precision.log_normalizer_formula().then(lambda value: value - spread)
 
-    def expected_stats(self) -> NormalGammaStats:
-        log_precision, precision = self.precision.expected_stats()
-        mean = self.location
-        return NormalGammaStats(
-            mean * precision, mean**2 * precision + 1.0 / self.scale, precision, log_precision
-        )
+    def expected_stats_formula(self) -> Formula:
+        mean, scale = self.location, self.scale
+
+        def answer(stats: GammaStats) -> NormalGammaStats:
+            log_precision, precision = stats
+            return NormalGammaStats(
+                mean * precision, mean**2 * precision + 1.0 / scale, precision, log_precision
+            )
+
+        return self.precision.expected_stats_formula().then(answer)
 
     def sufficient_stats(self, x: MeanPrecision) -> NormalGammaStats:
         mean, precision = x
@@ -117,11 +123,13 @@ class NormalGamma(AbstractFamily):
     def is_proper(self) -> Array:
         return (self.scale > 0) & self.precision.is_proper()
 
-    def kl(self, other: Self) -> Array:
+    def kl_formula(self, other: Self) -> Formula:
         gamma = self.precision
-        spread = numerics.ratio_excess(self.scale, other.scale)
         distance = other.scale * gamma.mean() * jnp.square(self.location - other.location)
-        return gamma.kl(other.precision) + 0.5 * (spread + distance)
+        return gamma.kl_formula(other.precision).beside(
+            numerics.ratio_excess(self.scale, other.scale),
+            lambda precisions, spread: precisions + 0.5 * (spread + distance),
+        )
 
     def entropy(self) -> Array:
         gamma = self.precision

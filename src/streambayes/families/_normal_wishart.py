@@ -8,9 +8,10 @@ from jax import Array
 from jax.scipy.special import digamma, gammaln
 
 from streambayes._core import linalg, numerics
+from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import (
-    AbstractFamily,
+    AbstractInFormulas,
     check_finite,
     check_held,
     check_positive,
@@ -40,7 +41,7 @@ class NormalWishartStats(NamedTuple):
 
 @final
 @pytree
-class NormalWishart(AbstractFamily):
+class NormalWishart(AbstractInFormulas):
     r"""$\Lambda \sim \mathrm{Wishart}(\nu, V^{-1})$, $\mu \mid \Lambda \sim N(m, (\kappa\Lambda)^{-1})$.
 
     $V$ is the inverse scale matrix, $E[\Lambda] = \nu V^{-1}$. Natural parameters
@@ -118,26 +119,34 @@ class NormalWishart(AbstractFamily):
             self.degrees, scatter, location, self.scale
         )
 
-    def log_normalizer(self) -> Array:
+    def log_normalizer_formula(self) -> Formula:
         size = self.scaled_mean.shape[-1]
         log_det = linalg.log_det(linalg.cholesky(self.scatter))
-        gammas = gammaln(self._half_degrees()).sum(-1) + 0.25 * size * (size - 1) * jnp.log(jnp.pi)
         spread = 0.5 * self.degrees * (size * jnp.log(2.0) - log_det)
-        return gammas + spread - 0.5 * size * jnp.log(self.scale)
 
-    def expected_stats(self) -> NormalWishartStats:
+        def answer(each: Array) -> Array:
+            gammas = each.sum(-1) + 0.25 * size * (size - 1) * jnp.log(jnp.pi)
+            return gammas + spread - 0.5 * size * jnp.log(self.scale)
+
+        return Formula.of(gammaln, self._half_degrees()).then(answer)
+
+    def expected_stats_formula(self) -> Formula:
         size = self.scaled_mean.shape[-1]
         factor = linalg.cholesky(self.scatter)
         mean = self.location
         precision = self.degrees[..., None, None] * linalg.solve(factor, jnp.eye(size))
         weighted = (precision * mean[..., None, :]).sum(-1)
-        log_det = digamma(self._half_degrees()).sum(-1) + size * jnp.log(2.0)
-        return NormalWishartStats(
-            weighted,
-            (mean * weighted).sum(-1) + size / self.scale,
-            precision,
-            log_det - linalg.log_det(factor),
-        )
+
+        def answer(each: Array) -> NormalWishartStats:
+            log_det = each.sum(-1) + size * jnp.log(2.0)
+            return NormalWishartStats(
+                weighted,
+                (mean * weighted).sum(-1) + size / self.scale,
+                precision,
+                log_det - linalg.log_det(factor),
+            )
+
+        return Formula.of(digamma, self._half_degrees()).then(answer)
 
     def sufficient_stats(self, x: MeanPrecision) -> NormalWishartStats:
         mean, precision = x
@@ -158,7 +167,7 @@ class NormalWishart(AbstractFamily):
         enough = self.degrees > self.scaled_mean.shape[-1] - 1
         return (self.scale > 0) & enough & linalg.is_positive_definite(self.scatter)
 
-    def kl(self, other: Self) -> Array:
+    def kl_formula(self, other: Self) -> Formula:
         size = self.scaled_mean.shape[-1]
         factor, other_factor = linalg.cholesky(self.scatter), linalg.cholesky(other.scatter)
         # E[Lambda] against E'[Lambda], M = (nu / nu') V^-1 V'; M - I from differences alone
@@ -169,15 +178,17 @@ class NormalWishart(AbstractFamily):
             0.5 * other.degrees * matrix_excess(factor, gap, other_factor.scaled(jnp.sqrt(ratio)))
         )
         halves, other_halves = self._half_degrees(), other._half_degrees()
-        shapes = (
-            0.5 * numerics.ratio_excess(halves, other_halves)
-            + numerics.stirling_bregman(halves, other_halves)
-            + numerics.deviance_drop(other_halves, halves, 0.5 * jnp.arange(size))
-        ).sum(-1)
-        spread = size * numerics.ratio_excess(self.scale, other.scale)
+        drop = numerics.deviance_drop(other_halves, halves, 0.5 * jnp.arange(size))
+        shapes = numerics.ratio_excess(halves, other_halves).beside(
+            numerics.stirling_bregman(halves, other_halves),
+            lambda ratios, errors: (0.5 * ratios + errors + drop).sum(-1),
+        )
         white = linalg.solve_lower(factor, (self.location - other.location)[..., None])[..., 0]
         distance = other.scale * self.degrees * jnp.square(white).sum(-1)
-        return means + shapes + 0.5 * (spread + distance)
+        return shapes.beside(
+            numerics.ratio_excess(self.scale, other.scale),
+            lambda degrees, spread: means + degrees + 0.5 * (size * spread + distance),
+        )
 
     def entropy(self) -> Array:
         size = self.scaled_mean.shape[-1]
@@ -213,7 +224,7 @@ class NormalWishart(AbstractFamily):
         halves, steps = self._half_degrees(), 0.5 * jnp.arange(size)
         middle = 0.5 * self.degrees[..., None]
         gammas = (
-            middle * numerics.ratio_excess(middle, halves)
+            middle * numerics.ratio_excess(middle, halves).value()
             + (steps + 0.5) * jnp.log(halves)
             - numerics.stirling_error(halves)
             - numerics.HALF_LOG_TWO_PI

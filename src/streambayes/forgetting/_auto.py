@@ -207,7 +207,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         tempered = keep * held + (1.0 - keep) * packing.packed(prior)
         return AutoAnchor(
             packed=tempered,
-            log_normalizers=_log_normalizers(packing.unpacked(tempered)),
+            log_normalizers=packing.unpacked(tempered).log_normalizers(),
             log_shared=packing.by_entry(shared),
             log_target=target,
             memory=memory,
@@ -225,7 +225,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         members = anchor.tempered.only(messages.params) + messages
         evidence = {
             name: log_normalizer - anchor.log_normalizers[name]
-            for name, log_normalizer in _log_normalizers(members).items()
+            for name, log_normalizer in members.log_normalizers().items()
         }
         if self.shared:  # blocks are not coupled, so these are all of them
             evidence = _pooled(evidence)
@@ -458,17 +458,13 @@ def _gained(packing: Packing, members: Array, message: Array, rows: Array) -> Ar
     """
     one = packing.repeated(1.0 / jnp.maximum(rows, 1.0)) * message
     ends = packing.unpacked(jnp.stack([members, members + one]))
-    before, after = packing.side_by_side(_log_normalizers(ends))
+    before, after = packing.side_by_side(ends.log_normalizers())
     return after - before
 
 
 def _log_rest(log_trust: Array) -> Array:
     """Log of what trust lacks to 1."""
     return jnp.log(jnp.maximum(1.0 - jnp.exp(log_trust).sum(0), 0.0))
-
-
-def _log_normalizers(blocks: Blocks) -> PerBlock:
-    return {name: family.log_normalizer() for name, family in blocks.params.items()}
 
 
 def _counts(packing: Packing, packed: Array) -> Array:
@@ -489,9 +485,8 @@ class _Slots(NamedTuple):
         """These of the chosen blocks, the others elsewhere."""
         numbers = packing.repeated(chosen)
         masks = (numbers, numbers, chosen, chosen, chosen)
-        return _Slots(
-            *(jnp.where(mask, *pair) for mask, *pair in zip(masks, self, others, strict=True))
-        )
+        pairs = zip(masks, self, others, strict=True)
+        return _Slots(*(jnp.where(mask, mine, theirs) for mask, mine, theirs in pairs))
 
 
 def _undisturbed(packing: Packing, held: _Slots) -> Array:
