@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.precision import is_concrete
 
 __all__ = ["Formula", "evaluated"]
@@ -69,7 +69,7 @@ def evaluated(formulas: Iterable[Formula]) -> list[Any]:
 
 def _answered(asked: list[tuple[Callable[..., Array], tuple[Any, ...]]]) -> list[Array]:
     """The values of special functions, with one call of each function."""
-    every = [tuple(jnp.broadcast_arrays(*arguments)) for _, arguments in asked]
+    every = [tuple(xp.broadcast_arrays(*arguments)) for _, arguments in asked]
     functions = list(dict.fromkeys(function for function, _ in asked))
     places = [
         [place for place, (other, _) in enumerate(asked) if other is function]
@@ -77,7 +77,7 @@ def _answered(asked: list[tuple[Callable[..., Array], tuple[Any, ...]]]) -> list
     ]
     flat = [
         [
-            jnp.concatenate([each.ravel() for each in column])
+            xp.concatenate([each.ravel() for each in column])
             for column in zip(*(every[p] for p in some), strict=True)
         ]
         for some in places
@@ -91,7 +91,7 @@ def _answered(asked: list[tuple[Callable[..., Array], tuple[Any, ...]]]) -> list
     for some, value in zip(places, found, strict=True):
         shapes = [every[place][0].shape for place in some]
         ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])[:-1]
-        for place, part, shape in zip(some, jnp.split(value, ends), shapes, strict=True):
+        for place, part, shape in zip(some, xp.split(value, ends), shapes, strict=True):
             values[place] = part.reshape(shape)
     return values
 
@@ -104,7 +104,7 @@ def _apart(function: Callable[[Any], Any], flat: Any) -> Any:
     if all(map(is_concrete, jax.tree.leaves(flat))):
         return function(flat)
     first = flat[0][-1][0]  # other arguments may be constants
-    holds = jnp.floor(jnp.fmax(jnp.fmin(first, 0.75), 0.25)) == 0.0
+    holds = xp.floor(xp.fmax(xp.fmin(first, 0.75), 0.25)) == 0.0
     return jax.lax.cond(
-        holds, function, lambda flat: [jnp.zeros_like(each[0]) for each in flat], flat
+        holds, function, lambda flat: [xp.zeros_like(each[0]) for each in flat], flat
     )

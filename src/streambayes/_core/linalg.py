@@ -7,11 +7,10 @@ that everything after it is a product; unrolled loops would take seconds to comp
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.precision import compiled
 
 __all__ = [
@@ -50,10 +49,10 @@ def cholesky(matrix: Array) -> Factor:
     A pivot that rounding has pushed below $\varepsilon$ times its diagonal entry is lifted to it.
     """
     matrix, size = _symmetric(matrix), matrix.shape[-1]
-    beside = jnp.broadcast_to(jnp.eye(size), matrix.shape)
-    held, pivots = _eliminated(jnp.concatenate([matrix, beside], -1), _floor(matrix))
+    beside = xp.broadcast_to(xp.eye(size), matrix.shape)
+    held, pivots = _eliminated(xp.concatenate([matrix, beside], -1), _floor(matrix))
     return Factor(
-        _lower(held[..., :size], pivots), held[..., size:] / jnp.sqrt(pivots)[..., :, None]
+        _lower(held[..., :size], pivots), held[..., size:] / xp.sqrt(pivots)[..., :, None]
     )
 
 
@@ -67,14 +66,14 @@ def lower(matrix: Array) -> Array:
 @compiled
 def is_positive_definite(matrix: Array) -> Array:
     """Whether every pivot is positive as it stands, and no denormal number: shape (...)."""
-    _, pivots = _eliminated(matrix, jnp.full(matrix.shape[:-1], _TINY))
+    _, pivots = _eliminated(matrix, xp.full(matrix.shape[:-1], _TINY))
     positive: Array = (pivots > _TINY).all(-1)
     return positive
 
 
 def log_det(factor: Factor) -> Array:
     """Log-determinant of the matrix whose factor is given."""
-    return 2.0 * jnp.log(jnp.diagonal(factor.lower, axis1=-2, axis2=-1)).sum(-1)
+    return 2.0 * xp.log(xp.diagonal(factor.lower, axis1=-2, axis2=-1)).sum(-1)
 
 
 def solve_lower(factor: Factor, right: Array) -> Array:
@@ -84,7 +83,7 @@ def solve_lower(factor: Factor, right: Array) -> Array:
 
 def solve_lower_transposed(factor: Factor, right: Array) -> Array:
     r"""$L^{-\top} B$."""
-    return _product(jnp.swapaxes(factor.inverse, -1, -2), right)
+    return _product(xp.swapaxes(factor.inverse, -1, -2), right)
 
 
 def solve(factor: Factor, right: Array) -> Array:
@@ -94,7 +93,7 @@ def solve(factor: Factor, right: Array) -> Array:
 
 def square_norm(vector: Array, factor: Factor) -> Array:
     r"""$v^\top LL^\top v \ge 0$, shape (...)."""
-    return jnp.square((vector[..., :, None] * factor.lower).sum(-2)).sum(-1)
+    return xp.square((vector[..., :, None] * factor.lower).sum(-2)).sum(-1)
 
 
 def row_products(left: Array, right: Array) -> Array:
@@ -116,36 +115,36 @@ def _product(left: Array, right: Array) -> Array:
 
 
 def _symmetric(matrix: Array) -> Array:
-    return 0.5 * (matrix + jnp.swapaxes(matrix, -1, -2))
+    return 0.5 * (matrix + xp.swapaxes(matrix, -1, -2))
 
 
 def _floor(matrix: Array) -> Array:
     """What pivots are lifted to."""
-    return _EPSILON * jnp.abs(jnp.diagonal(matrix, axis1=-2, axis2=-1)) + _TINY
+    return _EPSILON * xp.abs(xp.diagonal(matrix, axis1=-2, axis2=-1)) + _TINY
 
 
 def _lower(upper: Array, pivots: Array) -> Array:
     """L of the matrix that elimination has made upper."""
-    roots = jnp.sqrt(pivots)[..., None, :]
-    below = jnp.tril(jnp.swapaxes(upper, -1, -2), -1) / roots
-    return below + roots * jnp.eye(pivots.shape[-1])
+    roots = xp.sqrt(pivots)[..., None, :]
+    below = xp.tril(xp.swapaxes(upper, -1, -2), -1) / roots
+    return below + roots * xp.eye(pivots.shape[-1])
 
 
 def _eliminated(matrix: Array, floor: Array) -> tuple[Array, Array]:
     """Rows after elimination below the diagonal, and the pivots; the matrix may have columns beside it."""
     size = floor.shape[-1]
-    rows = jnp.arange(size)[:, None]
+    rows = xp.arange(size)[:, None]
 
     # one array, changed in one expression: XLA makes one kernel of it
     def column(j: Any, held: Array) -> Array:
         left, row = (_at(held, j, axis) for axis in (-1, -2))
-        pivot = jnp.maximum(_at(row, j, -1), _at(floor[..., None, :], j, -1))
-        return jnp.where(rows > j, held - (left / pivot) * row, held)
+        pivot = xp.maximum(_at(row, j, -1), _at(floor[..., None, :], j, -1))
+        return xp.where(rows > j, held - (left / pivot) * row, held)
 
-    held = jax.lax.fori_loop(0, size, column, matrix)
-    return held, jnp.maximum(jnp.diagonal(held[..., :size], axis1=-2, axis2=-1), floor)
+    held = xp.fori_loop(0, size, column, matrix)
+    return held, xp.maximum(xp.diagonal(held[..., :size], axis1=-2, axis2=-1), floor)
 
 
 def _at(array: Array, index: Any, axis: int) -> Array:
-    found: Array = jax.lax.dynamic_index_in_dim(array, index, axis, keepdims=True)
+    found: Array = xp.entry(array, index, axis)
     return found

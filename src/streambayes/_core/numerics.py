@@ -4,10 +4,9 @@ Everything about gamma functions comes from one decomposition, Stirling's,
 $\ln\Gamma(x) = (x - 1/2)\ln x - x + \ln\sqrt{2\pi} + c(x)$, with the large parts cancelled on paper.
 """
 
-import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import digamma, gammaln
 
+from streambayes._core.arrays import xp
 from streambayes._core.formula import Formula
 from streambayes._core.precision import compiled
 
@@ -47,12 +46,12 @@ _SHIFT = 10  # from here on the series has full precision
 @compiled
 def excess(e: Array) -> Array:
     r"""$e - \ln(1 + e) \ge 0$ for $e > -1$, to full relative precision near 0."""
-    small = jnp.abs(e) < 0.25
-    s = jnp.where(small, e, 0.0)
+    small = xp.abs(e) < 0.25
+    s = xp.where(small, e, 0.0)
     # ln(1 + e) = 2 artanh t with t = e / (2 + e), and e - 2t = et
     t = s / (2.0 + s)
-    series = t * (s - 2.0 * jnp.square(t) * _horner([1 / k for k in range(3, 25, 2)], t * t))
-    return jnp.where(small, series, e - jnp.log1p(jnp.where(small, 0.0, e)))
+    series = t * (s - 2.0 * xp.square(t) * _horner([1 / k for k in range(3, 25, 2)], t * t))
+    return xp.where(small, series, e - xp.log1p(xp.where(small, 0.0, e)))
 
 
 def ratio_excess(x: Array, y: Array) -> Formula:
@@ -63,10 +62,10 @@ def ratio_excess(x: Array, y: Array) -> Formula:
 def product_excess(x: Array, y: Array, u: Array, v: Array) -> Formula:
     r"""$e - \ln(1 + e) \ge 0$ for $1 + e = (y / x)(v / u)$, precise where the two ratios cancel."""
     first, second = (y - x) / x, (v - u) / u
-    rounding = jnp.abs(first) + jnp.abs(second) + jnp.abs(first * second)
+    rounding = xp.abs(first) + xp.abs(second) + xp.abs(first * second)
     ratio = y / x * (v / u)
-    e = jnp.where(rounding < 1.0, first + second + first * second, ratio - 1.0)
-    return Formula.of(_gap, jnp.ones_like(e), e, ratio)
+    e = xp.where(rounding < 1.0, first + second + first * second, ratio - 1.0)
+    return Formula.of(_gap, xp.ones_like(e), e, ratio)
 
 
 @compiled
@@ -89,20 +88,20 @@ def deviance_drop(x: Array, mean: Array, shift: Array | float) -> Array:
 def stirling_error(x: Array) -> Array:
     r"""$c(x)$, what Stirling's formula leaves of $\ln\Gamma(x)$; about $1 / 12x$."""
     large = x >= _SHIFT
-    safe = jnp.where(large, 1.0, x)
-    direct = gammaln(safe) - (safe - 0.5) * jnp.log(safe) + safe - HALF_LOG_TWO_PI
-    return jnp.where(large, _stirling_series(jnp.where(large, x, _SHIFT)), direct)
+    safe = xp.where(large, 1.0, x)
+    direct = xp.gammaln(safe) - (safe - 0.5) * xp.log(safe) + safe - HALF_LOG_TWO_PI
+    return xp.where(large, _stirling_series(xp.where(large, x, _SHIFT)), direct)
 
 
 def stirling_bregman(x: Array, y: Array) -> Formula:
     r"""$c(y) - c(x) - (y - x)\,c'(x) \ge 0$ for Stirling's error $c$ and positive $x$ and $y$."""
-    return Formula.of(_stirling_bregman, *jnp.broadcast_arrays(x, y - x, y))
+    return Formula.of(_stirling_bregman, *xp.broadcast_arrays(x, y - x, y))
 
 
 @compiled
 def gammaln_bregman(x: Array, y: Array) -> Array:
     r"""$\ln\Gamma(y) - \ln\Gamma(x) - (y - x)\,\psi(x) \ge 0$ for positive $x$ and $y$."""
-    return _gammaln_bregman(*jnp.broadcast_arrays(x, y - x, y))
+    return _gammaln_bregman(*xp.broadcast_arrays(x, y - x, y))
 
 
 def log_beta_bregman(x: Array, y: Array) -> Formula:
@@ -112,50 +111,50 @@ def log_beta_bregman(x: Array, y: Array) -> Formula:
     $x_i / x_0$, half of $\sum_i g_i - g_0$ with $g$ the excess of $y / x$, and Stirling's errors. The
     divergences of log-gammas of which it is the difference grow with $x$; these parts do not.
     """
-    x, y = jnp.broadcast_arrays(x, y)
+    x, y = xp.broadcast_arrays(x, y)
     x_total, y_total = x.sum(-1, keepdims=True), y.sum(-1, keepdims=True)
     d, share, shrink = y - x, x / x_total, x_total / y_total
     # z = (y_i / y_0) / (x_i / x_0) - 1 = (e_i - e_0) x_0 / y_0, where e_0 is the mean of e = d / x
     e, ratio = d / x, y / x * shrink
     others, others_shift = sum_of_others(share), sum_of_others(share * e)
     above = (e * others - others_shift) * shrink
-    rounding = (jnp.abs(e) * others + sum_of_others(share * jnp.abs(e))) * shrink
-    z = jnp.where(rounding < 1.0, above, ratio - 1.0)
+    rounding = (xp.abs(e) * others + sum_of_others(share * xp.abs(e))) * shrink
+    z = xp.where(rounding < 1.0, above, ratio - 1.0)
     d_total = d.sum(-1, keepdims=True)
     # the largest share takes g_0: g_i - g_0 = z e_0 + excess(z), the others stand alone
-    largest = jnp.arange(x.shape[-1]) == jnp.argmax(share, -1, keepdims=True)
-    tilt = jnp.where(largest, z * (d_total / x_total), 0.0)
-    gapped = tuple(jnp.where(largest, v, w) for v, w in ((1.0, x), (z, d), (ratio, y)))
+    largest = xp.arange(x.shape[-1]) == xp.argmax(share, -1, keepdims=True)
+    tilt = xp.where(largest, z * (d_total / x_total), 0.0)
+    gapped = tuple(xp.where(largest, v, w) for v, w in ((1.0, x), (z, d), (ratio, y)))
     # Stirling's errors of the parts and, with the other sign, of the total
-    every = tuple(jnp.concatenate(pair, -1) for pair in ((x, x_total), (d, d_total), (y, y_total)))
+    every = tuple(xp.concatenate(pair, -1) for pair in ((x, x_total), (d, d_total), (y, y_total)))
 
     def answer(deviances: Array, gaps: Array, errors: Array) -> Array:
         main = (y_total * share * deviances).sum(-1)
         rest = errors[..., :-1].sum(-1) - errors[..., -1]
         return main + 0.5 * (tilt + gaps).sum(-1) + rest
 
-    deviances = (jnp.ones_like(z), z, ratio)
+    deviances = (xp.ones_like(z), z, ratio)
     return Formula(((_deviance, deviances), (_gap, gapped), (_stirling_bregman, every)), answer)
 
 
 @compiled
 def log_gamma_ratio(x: Array, delta: Array) -> Array:
     r"""$\ln\Gamma(x + d) - \ln\Gamma(x)$, $d \ge 0$, without the cancellation at large $x$ or small $d$."""
-    x, delta = jnp.broadcast_arrays(x, delta)
-    near = jnp.minimum(delta, x)
-    close = _gammaln_bregman(x, near, x + near) + delta * digamma(x)
-    return jnp.where(delta < x, close, gammaln(x + delta) - gammaln(x))
+    x, delta = xp.broadcast_arrays(x, delta)
+    near = xp.minimum(delta, x)
+    close = _gammaln_bregman(x, near, x + near) + delta * xp.digamma(x)
+    return xp.where(delta < x, close, xp.gammaln(x + delta) - xp.gammaln(x))
 
 
 @compiled
 def digamma_difference(x: Array, delta: Array) -> Array:
     r"""$\psi(x + d) - \psi(x)$, $d \ge 0$, without the cancellation at large $x$ or small $d$."""
-    x, delta = jnp.broadcast_arrays(x, delta)
+    x, delta = xp.broadcast_arrays(x, delta)
     low, d, high = _stairs(x, delta, x + delta)
     shifted = (d / low / high).sum(-1)
     x, y = x + _SHIFT, x + _SHIFT + delta
     # psi(x) = ln x - 1/2x - p(x)
-    main = jnp.log1p(delta / x) + 0.5 * delta / x / y
+    main = xp.log1p(delta / x) + 0.5 * delta / x / y
     return shifted + main + _digamma_series_drop(x, delta)
 
 
@@ -163,12 +162,12 @@ def digamma_difference(x: Array, delta: Array) -> Array:
 def gamma_entropy(shape: Array) -> Array:
     r"""Entropy of a unit-rate Gamma, $a + \ln\Gamma(a) + (1 - a)\psi(a)$."""
     large = shape >= _SHIFT
-    a = jnp.where(large, 1.0, shape)
-    direct = a + gammaln(a) + (1.0 - a) * digamma(a)
-    a = jnp.where(large, shape, _SHIFT)
+    a = xp.where(large, 1.0, shape)
+    direct = a + xp.gammaln(a) + (1.0 - a) * xp.digamma(a)
+    a = xp.where(large, shape, _SHIFT)
     rest = _stirling_series(a) - (1.0 - a) * _digamma_series(a)
-    limit = HALF_LOG_TWO_PI + 0.5 * jnp.log(a) + 0.5 - 0.5 / a + rest
-    return jnp.where(large, limit, direct)
+    limit = HALF_LOG_TWO_PI + 0.5 * xp.log(a) + 0.5 - 0.5 / a + rest
+    return xp.where(large, limit, direct)
 
 
 def log_beta(concentration: Array) -> Formula:
@@ -176,14 +175,14 @@ def log_beta(concentration: Array) -> Formula:
     total = concentration.sum(-1)
     others = sum_of_others(concentration)
     share = concentration / total[..., None]
-    log_share = jnp.where(share > 0.5, jnp.log1p(-others / total[..., None]), jnp.log(share))
+    log_share = xp.where(share > 0.5, xp.log1p(-others / total[..., None]), xp.log(share))
     size = concentration.shape[-1]
-    main = (concentration * log_share - 0.5 * jnp.log(concentration)).sum(-1)
-    every = jnp.concatenate([concentration, total[..., None]], -1)
+    main = (concentration * log_share - 0.5 * xp.log(concentration)).sum(-1)
+    every = xp.concatenate([concentration, total[..., None]], -1)
 
     def answer(errors: Array) -> Array:
         rest = errors[..., :-1].sum(-1) - errors[..., -1]
-        return main + 0.5 * jnp.log(total) + (size - 1) * HALF_LOG_TWO_PI + rest
+        return main + 0.5 * xp.log(total) + (size - 1) * HALF_LOG_TWO_PI + rest
 
     return Formula.of(stirling_error, every).then(answer)
 
@@ -194,28 +193,28 @@ def sum_of_others(values: Array) -> Array:
     size = values.shape[-1]
     if size == 2:
         return values[..., ::-1]
-    return jnp.where(jnp.eye(size, dtype=bool), 0.0, values[..., None, :]).sum(-1)
+    return xp.where(xp.eye(size, dtype=bool), 0.0, values[..., None, :]).sum(-1)
 
 
 def masked_sum(values: Array, mask: Array) -> Array:
     """Sum over the last axis where the mask holds; what is masked may be NaN."""
-    return jnp.where(mask, values, 0.0).sum(-1)
+    return xp.where(mask, values, 0.0).sum(-1)
 
 
 def _gap(x: Array, d: Array, y: Array) -> Array:
     """Excess of the ratio of y = x + d to x, where the sum has rounded d away."""
     e = d / x
-    down = jnp.log(jnp.where(e > -0.5, 1.0, y / x))
-    return jnp.where(e > -0.5, excess(jnp.maximum(e, -0.5)), e - down)
+    down = xp.log(xp.where(e > -0.5, 1.0, y / x))
+    return xp.where(e > -0.5, excess(xp.maximum(e, -0.5)), e - down)
 
 
 def _deviance(x: Array, d: Array, y: Array) -> Array:
     """Deviance of y = x + d from x, y ln(y / x) - d."""
     e = d / x
-    near = jnp.abs(e) < 0.5
-    s = jnp.where(near, e, 0.0)
-    ratio = jnp.where(near | (y <= 0), 1.0, y / x)
-    return jnp.where(near, x * (s * jnp.log1p(s) - excess(s)), y * jnp.log(ratio) - d)
+    near = xp.abs(e) < 0.5
+    s = xp.where(near, e, 0.0)
+    ratio = xp.where(near | (y <= 0), 1.0, y / x)
+    return xp.where(near, x * (s * xp.log1p(s) - excess(s)), y * xp.log(ratio) - d)
 
 
 def _deviance_drop(x: Array, d: Array, y: Array, shift: Array | float) -> Array:
@@ -223,26 +222,26 @@ def _deviance_drop(x: Array, d: Array, y: Array, shift: Array | float) -> Array:
     product = shift * d
     bend = product / x * (product / high_x / high_y)
     u = product / x / high_y
-    down = jnp.log(jnp.where(u > -0.5, 1.0, y / x * (high_x / high_y)))
-    tilt = jnp.where(u > -0.5, excess(jnp.maximum(u, -0.5)), u - down)
+    down = xp.log(xp.where(u > -0.5, 1.0, y / x * (high_x / high_y)))
+    tilt = xp.where(u > -0.5, excess(xp.maximum(u, -0.5)), u - down)
     near = bend + shift * _gap(high_x, d, high_y) - y * tilt
-    return jnp.where(shift > x, _deviance(x, d, y) - _deviance(high_x, d, high_y), near)
+    return xp.where(shift > x, _deviance(x, d, y) - _deviance(high_x, d, high_y), near)
 
 
 def _stirling_bregman(x: Array, d: Array, y: Array) -> Array:
-    large = jnp.minimum(x, y) >= _SHIFT
+    large = xp.minimum(x, y) >= _SHIFT
     top = (x + _SHIFT, d, y + _SHIFT)
-    series = _series_bregman(*(jnp.where(large, v, w) for v, w in zip((x, d, y), top, strict=True)))
+    series = _series_bregman(*(xp.where(large, v, w) for v, w in zip((x, d, y), top, strict=True)))
     # below, N steps up: the trapezoidal sum of the gaps between x and x + N less their integral
     gaps = _gap(*_stairs(x, d, y))
     total = gaps.sum(-1) - 0.5 * gaps[..., 0] + 0.5 * _gap(*top)
     stepped = total - _deviance_drop(x, d, y, _SHIFT) + series
-    return jnp.where(large, series, stepped)
+    return xp.where(large, series, stepped)
 
 
 def _stairs(x: Array, d: Array, y: Array) -> tuple[Array, Array, Array]:
     """x, d and y on a last axis of N steps up."""
-    steps = jnp.arange(_SHIFT, dtype=x.dtype)
+    steps = xp.arange(_SHIFT, dtype=x.dtype)
     return x[..., None] + steps, d[..., None], y[..., None] + steps
 
 
@@ -260,8 +259,8 @@ def _series_bregman(x: Array, d: Array, y: Array) -> Array:
     $r = x / y$ and $q_n = \sum_{j \le n - 2} (n - 1 - j)\,r^j$.
     """
     e, rho, r = d / x, d / y, x / y
-    geometric, weighted, power = jnp.ones_like(x), jnp.zeros_like(x), 1.0 / x
-    series = jnp.zeros_like(x)
+    geometric, weighted, power = xp.ones_like(x), xp.zeros_like(x), 1.0 / x
+    series = xp.zeros_like(x)
     for n in range(1, 2 * len(_STIRLING)):
         if n % 2:
             series = series + _STIRLING[n // 2] * power * (r * weighted + n)
@@ -272,8 +271,8 @@ def _series_bregman(x: Array, d: Array, y: Array) -> Array:
 def _digamma_series_drop(x: Array, d: Array) -> Array:
     """p(x) - p(x + d), power by power: 1 - r^n = (1 - r) (1 + r + ... + r^(n-1)) with r = x / (x + d)."""
     rho, r = d / (x + d), x / (x + d)
-    geometric, power = jnp.ones_like(x), 1.0 / x
-    series = jnp.zeros_like(x)
+    geometric, power = xp.ones_like(x), 1.0 / x
+    series = xp.zeros_like(x)
     for n in range(1, 2 * len(_STIRLING) + 1):
         if n % 2 == 0:
             series = series + (n - 1) * _STIRLING[n // 2 - 1] * power * geometric
@@ -282,7 +281,7 @@ def _digamma_series_drop(x: Array, d: Array) -> Array:
 
 
 def _horner(coefficients: list[float], x: Array) -> Array:
-    total = jnp.zeros_like(x)
+    total = xp.zeros_like(x)
     for coefficient in reversed(coefficients):
         total = total * x + coefficient
     return total
@@ -290,7 +289,7 @@ def _horner(coefficients: list[float], x: Array) -> Array:
 
 def _stirling_series(x: Array) -> Array:
     inverse_square = 1.0 / (x * x)
-    series = jnp.zeros_like(x)
+    series = xp.zeros_like(x)
     for coefficient in reversed(_STIRLING):
         series = series * inverse_square + coefficient
     return series / x
@@ -299,7 +298,7 @@ def _stirling_series(x: Array) -> Array:
 def _digamma_series(x: Array) -> Array:
     """p(x) in psi(x) = ln x - 1/2x - p(x): minus the derivative of the series above."""
     inverse_square = 1.0 / (x * x)
-    series = jnp.zeros_like(x)
+    series = xp.zeros_like(x)
     for k, coefficient in reversed(list(enumerate(_STIRLING))):
         series = series * inverse_square + coefficient * (2 * k + 1)
     return series * inverse_square

@@ -9,6 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
+from streambayes._core.arrays import holds_jax
+
 __all__ = ["as_real", "compiled", "float64_scope", "in_float64", "is_concrete", "to_host"]
 
 P = ParamSpec("P")
@@ -24,7 +26,10 @@ _depth = _Depth()
 
 @contextlib.contextmanager
 def float64_scope() -> Iterator[None]:
-    """Pin JAX's precision and promotion rules for this thread while the library computes."""
+    """Pin JAX's precision and promotion rules for this thread while the library computes.
+
+    What is not a number is found in the results, so NumPy says as little of it as JAX does.
+    """
     if _depth.value:
         yield
         return
@@ -35,6 +40,7 @@ def float64_scope() -> Iterator[None]:
             jax.default_matmul_precision("highest"),
             jax.numpy_rank_promotion("allow"),
             jax.numpy_dtype_promotion("standard"),
+            np.errstate(all="ignore"),
         ):
             yield
     finally:
@@ -59,12 +65,17 @@ def in_float64(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function of arrays as a whole, for callers outside of a compiled program too.
+    """Compile a function of JAX's arrays as a whole, for callers outside of a compiled program too.
 
     Operation by operation, the first call of a formula of hundreds of them takes seconds.
     """
     whole: Callable[P, R] = jax.jit(function, inline=True)
-    return whole
+
+    @functools.wraps(function)
+    def either(*args: P.args, **kwargs: P.kwargs) -> R:
+        return (whole if holds_jax(args) else function)(*args, **kwargs)
+
+    return either
 
 
 def to_host(tree: R) -> R:

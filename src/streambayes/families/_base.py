@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.formula import Formula
 from streambayes._core.precision import as_real, in_float64, is_concrete
 
@@ -131,15 +131,15 @@ class AbstractFamily(abc.ABC):
                 self.naturals(), stats, self.natural.values(), strict=True
             )
         ]
-        return functools.reduce(jnp.add, terms)
+        return functools.reduce(xp.add, terms)
 
     @final
     def __add__(self, other: Self) -> Self:
-        return self._map(jnp.add, other)
+        return self._map(xp.add, other)
 
     @final
     def __sub__(self, other: Self) -> Self:
-        return self._map(jnp.subtract, other)
+        return self._map(xp.subtract, other)
 
     @final
     def scaled(self, weight: Any) -> Self:
@@ -154,7 +154,7 @@ class AbstractFamily(abc.ABC):
     @final
     def select(self, condition: Any, other: Self) -> Self:
         """This where the condition holds, ``other`` elsewhere, per member."""
-        return self._map(lambda mine, theirs, w: jnp.where(w, mine, theirs), other, condition)
+        return self._map(lambda mine, theirs, w: xp.where(w, mine, theirs), other, condition)
 
     @final
     def broadcast_to(self, shape: tuple[int, ...]) -> Self:
@@ -162,7 +162,7 @@ class AbstractFamily(abc.ABC):
         fields = {}
         for name, value in vars(self).items():
             event = self.natural.get(name, 0)
-            fields[name] = jnp.broadcast_to(
+            fields[name] = xp.broadcast_to(
                 value, (*shape, *np.shape(value)[np.ndim(value) - event :])
             )
         return self._replace(fields)
@@ -180,7 +180,7 @@ class AbstractFamily(abc.ABC):
         fields = {}
         for name, event in self.natural.items():
             values = [getattr(self, name)] + ([] if other is None else [getattr(other, name)])
-            extended = [jnp.reshape(w, jnp.shape(w) + (1,) * event) for w in weights]
+            extended = [xp.reshape(w, xp.shape(w) + (1,) * event) for w in weights]
             fields[name] = rule(*values, *extended)
         return self._replace(fields)
 
@@ -238,7 +238,7 @@ class AbstractInFormulas(AbstractFamily):
 def on_one_batch(owner: str, **values: tuple[Any, int]) -> list[Any]:
     """Real arrays over their common batch shape; each value comes with its number of event axes."""
     arrays = {name: as_real(value) for name, (value, _) in values.items()}
-    shapes = {name: tuple(jnp.shape(array)) for name, array in arrays.items()}
+    shapes = {name: tuple(xp.shape(array)) for name, array in arrays.items()}
     events = {name: len(shapes[name]) - event for name, (_, event) in values.items()}
     batches = [shapes[name][:start] for name, start in events.items() if start >= 0]
     try:
@@ -250,7 +250,7 @@ def on_one_batch(owner: str, **values: tuple[Any, int]) -> list[Any]:
         message = f"{owner}: shapes must agree before the event axes ({axes}), got {shapes}"
         raise ValueError(message)
     return [
-        jnp.broadcast_to(array, (*batch, *shapes[name][events[name] :]))
+        xp.broadcast_to(array, (*batch, *shapes[name][events[name] :]))
         for name, array in arrays.items()
     ]
 
@@ -297,6 +297,6 @@ def check_held(owner: str, spread: Any, offset: Any) -> None:
 
 def check_size(owner: str, name: str, matrix: Any, size: int) -> None:
     """Raise ``ValueError`` unless the matrices belong to vectors of this size."""
-    if jnp.shape(matrix)[-2:] != (size, size):
-        message = f"{owner}: {name} must be {size} x {size}, as the mean, got {jnp.shape(matrix)}"
+    if xp.shape(matrix)[-2:] != (size, size):
+        message = f"{owner}: {name} must be {size} x {size}, as the mean, got {xp.shape(matrix)}"
         raise ValueError(message)

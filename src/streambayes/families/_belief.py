@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.pytree import pytree, static
 from streambayes.families._blocks import Blocks
 from streambayes.families._marginal import AbstractMarginal, MixtureMarginal
@@ -42,7 +42,10 @@ class AbstractBelief(abc.ABC):
 
     @abc.abstractmethod
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
-        """Marginal of a parameter of one block; its last axes may be those of the parameter."""
+        """Marginal of a parameter of one block; its last axes may be those of the parameter.
+
+        ``of`` takes families with leading axes of members, too.
+        """
 
     def log_mean_of_all(self, log_density: Callable[["AbstractBelief"], Array]) -> Array:
         """The same for a log density that all blocks have a part in; rows are its only axis."""
@@ -55,6 +58,10 @@ class AbstractBelief(abc.ABC):
     @abc.abstractmethod
     def shortened(self) -> "AbstractBelief":
         """Much the same with few members, for densities that take a sum over the members of several blocks."""
+
+    @abc.abstractmethod
+    def of_several(self) -> "AbstractBelief":
+        """Beliefs on a leading axis as one, whose blocks have that axis."""
 
     @abc.abstractmethod
     def sample(self, name: str, key: Array, num_samples: int, choice: Array) -> Any:
@@ -91,6 +98,9 @@ class Point(AbstractBelief):
         return of(self.blocks.params[name])
 
     def shortened(self) -> "Point":
+        return self
+
+    def of_several(self) -> "Point":
         return self
 
     def sample(self, name: str, key: Array, num_samples: int, choice: Array) -> Any:
@@ -135,14 +145,14 @@ class Bank(AbstractBelief):
         return Bank(log_weights=normal, members=self.members, is_joint=self.is_joint)
 
     def summary(self) -> Blocks:
-        weights = {name: jnp.exp(self._normal(name)) for name in self.log_weights}
+        weights = {name: xp.exp(self._normal(name)) for name in self.log_weights}
         weighted = self.members.scaled(weights)
         summed: Blocks = jax.tree.map(lambda leaf: leaf.sum(0), weighted)
         return summed
 
     def log_mean(self, name: str, log_density: Callable[[Any], Array]) -> Array:
         values = jax.vmap(log_density)(self.members.params[name])
-        return jax.nn.logsumexp(values + self._log_weights_after_rows(name, values.ndim), axis=0)
+        return xp.logsumexp(values + self._log_weights_after_rows(name, values.ndim), axis=0)
 
     def log_mean_of_all(self, log_density: Callable[[AbstractBelief], Array]) -> Array:
         if not self.is_joint:
@@ -150,11 +160,11 @@ class Bank(AbstractBelief):
         values = jax.vmap(lambda blocks: log_density(Point(blocks)))(self.members)
         name = next(iter(self.log_weights))
         weights = self._normal(name).reshape(self.num_members, -1)[:, :1]
-        return jax.nn.logsumexp(values + weights, axis=0)
+        return xp.logsumexp(values + weights, axis=0)
 
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
-        members = jax.vmap(of)(self.members.params[name])
-        weights = jnp.exp(self._normal(name))
+        members = of(self.members.params[name])
+        weights = xp.exp(self._normal(name))
         extra = members.mean().ndim - weights.ndim
         return MixtureMarginal(
             weights=weights.reshape(weights.shape + (1,) * extra), members=members
@@ -163,8 +173,12 @@ class Bank(AbstractBelief):
     def predictive(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         members = jax.vmap(of)(self.members.params[name])
         shape = jax.vmap(lambda member: member.mean())(members).shape
-        weights = jnp.exp(self._log_weights_after_rows(name, len(shape)))
-        return MixtureMarginal(weights=jnp.broadcast_to(weights, shape), members=members)
+        weights = xp.exp(self._log_weights_after_rows(name, len(shape)))
+        return MixtureMarginal(weights=xp.broadcast_to(weights, shape), members=members)
+
+    def of_several(self) -> "Bank":
+        moved: Bank = jax.tree.map(lambda leaf: xp.moveaxis(leaf, 0, 1), self)
+        return moved
 
     def shortened(self) -> "Bank":
         """The heaviest members of each block, and the average of the others."""
@@ -173,18 +187,18 @@ class Bank(AbstractBelief):
         places, log_weights, others = {}, {}, {}
         for name in self.log_weights:
             normal = self._normal(name)
-            heavy, top = jax.lax.top_k(jnp.moveaxis(normal, 0, -1), _SHORT - 1)
-            heavy, top = jnp.moveaxis(heavy, -1, 0), jnp.moveaxis(top, -1, 0)
-            kinds = jnp.arange(normal.shape[0]).reshape(-1, 1, *(1,) * (normal.ndim - 1))
-            left = jnp.where((kinds == top).any(1), -jnp.inf, normal)
-            rest = jax.nn.logsumexp(left, axis=0, keepdims=True)
+            heavy, top = xp.largest(xp.moveaxis(normal, 0, -1), _SHORT - 1)
+            heavy, top = xp.moveaxis(heavy, -1, 0), xp.moveaxis(top, -1, 0)
+            kinds = xp.arange(normal.shape[0]).reshape(-1, 1, *(1,) * (normal.ndim - 1))
+            left = xp.where((kinds == top).any(1), -xp.inf, normal)
+            rest = xp.logsumexp(left, axis=0, keepdims=True)
             places[name] = top
-            log_weights[name] = jnp.concatenate([heavy, rest])
-            others[name] = jnp.where(jnp.isfinite(rest), left, normal)  # none are left: any will do
+            log_weights[name] = xp.concatenate([heavy, rest])
+            others[name] = xp.where(xp.isfinite(rest), left, normal)  # none are left: any will do
 
         def heaviest(name: str, leaf: Array) -> Array:
             top = places[name]
-            return jnp.take_along_axis(
+            return xp.take_along_axis(
                 leaf, top.reshape(top.shape + (1,) * (leaf.ndim - top.ndim)), axis=0
             )
 
@@ -197,7 +211,7 @@ class Bank(AbstractBelief):
             counts={name: heaviest(name, count) for name, count in self.members.counts.items()},
         )
         members: Blocks = jax.tree.map(
-            lambda some, one: jnp.concatenate([some, one[None]]), chosen, average
+            lambda some, one: xp.concatenate([some, one[None]]), chosen, average
         )
         return Bank(log_weights=log_weights, members=members)
 
@@ -208,19 +222,19 @@ class Bank(AbstractBelief):
         if self.is_joint:
             alike = log_weights.reshape(self.num_members, -1)[:, 0]
             one = jax.random.categorical(choice, alike, shape=(num_samples,))
-            chosen = jnp.broadcast_to(one.reshape(-1, *(1,) * (len(shape) - 1)), shape)
+            chosen = xp.broadcast_to(one.reshape(-1, *(1,) * (len(shape) - 1)), shape)
         else:
             chosen = jax.random.categorical(own_choice, log_weights, axis=0, shape=shape)
 
         def pick(leaf: Array) -> Array:
             index = chosen.reshape(*chosen.shape, *(1,) * (leaf.ndim - chosen.ndim))
-            return jnp.take_along_axis(leaf, index, axis=0)
+            return xp.take_along_axis(leaf, index, axis=0)
 
         drawn = jax.tree.map(pick, members).sample(draw, 1)
         return jax.tree.map(lambda leaf: leaf[0], drawn)
 
     def _normal(self, name: str) -> Array:
-        return jax.nn.log_softmax(self.log_weights[name], axis=0)
+        return xp.log_softmax(self.log_weights[name], axis=0)
 
     def _log_weights_after_rows(self, name: str, ndim: int) -> Array:
         """Weights of members against values with axes of rows between members and blocks."""
@@ -232,5 +246,5 @@ class Bank(AbstractBelief):
         return tuple(self.members.params[name].natural.values())
 
     def _average(self, name: str, stat: Array, event: int) -> Array:
-        weights = jnp.exp(self._normal(name))
+        weights = xp.exp(self._normal(name))
         return (weights.reshape(weights.shape + (1,) * event) * stat).sum(0)

@@ -3,11 +3,10 @@
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import xlog1py, xlogy
 
 from streambayes._core import numerics
+from streambayes._core.arrays import xp
 from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractInFormulas, check_positive, on_one_batch
@@ -53,13 +52,13 @@ class Beta(AbstractInFormulas):
         )
 
     def sufficient_stats(self, x: Any) -> BetaStats:
-        return BetaStats(jnp.log(jnp.asarray(x)), jnp.log1p(-jnp.asarray(x)))
+        return BetaStats(xp.log(xp.asarray(x)), xp.log1p(-xp.asarray(x)))
 
     def log_base_measure(self, x: Any) -> Array:
-        return -jnp.log(jnp.asarray(x)) - jnp.log1p(-jnp.asarray(x))
+        return -xp.log(xp.asarray(x)) - xp.log1p(-xp.asarray(x))
 
     def expected_log_base_measure(self) -> Array:
-        return -sum(self.expected_stats(), jnp.zeros(()))
+        return -sum(self.expected_stats(), xp.zeros(()))
 
     def is_proper(self) -> Array:
         return (self.alpha > 0) & (self.beta > 0)
@@ -70,30 +69,30 @@ class Beta(AbstractInFormulas):
     def entropy(self) -> Array:
         total = self.alpha + self.beta
         parts = numerics.gamma_entropy(self.alpha) + numerics.gamma_entropy(self.beta)
-        return parts - numerics.gamma_entropy(total) - jax.scipy.special.digamma(total)
+        return parts - numerics.gamma_entropy(total) - xp.digamma(total)
 
     def log_prob(self, x: Any) -> Array:
-        x = jnp.asarray(x)
+        x = xp.asarray(x)
         edge = (x <= 0.0) | (x >= 1.0)
-        inside = self._log_prob_inside(jnp.where(edge, 0.5, x))
-        ends = jnp.clip(x, 0.0, 1.0)
-        at_edge = xlogy(self.alpha - 1.0, ends) + xlog1py(self.beta - 1.0, -ends)
-        at_edge = jnp.where(ends == x, at_edge - self.log_normalizer(), -jnp.inf)
-        return jnp.where(edge, at_edge, inside)
+        inside = self._log_prob_inside(xp.where(edge, 0.5, x))
+        ends = xp.clip(x, 0.0, 1.0)
+        at_edge = xp.xlogy(self.alpha - 1.0, ends) + xp.xlog1py(self.beta - 1.0, -ends)
+        at_edge = xp.where(ends == x, at_edge - self.log_normalizer(), -xp.inf)
+        return xp.where(edge, at_edge, inside)
 
     def _log_prob_inside(self, x: Array) -> Array:
         total = self.alpha + self.beta
         fit = numerics.deviance(self.alpha, total * x) + numerics.deviance(
             self.beta, total * (1.0 - x)
         )
-        width = 0.5 * (jnp.log(self.alpha) + jnp.log(self.beta) - jnp.log(total))
+        width = 0.5 * (xp.log(self.alpha) + xp.log(self.beta) - xp.log(total))
         rest = (
             numerics.stirling_error(self.alpha)
             + numerics.stirling_error(self.beta)
             - numerics.stirling_error(total)
         )
         large = width - numerics.HALF_LOG_TWO_PI - fit - rest + self.log_base_measure(x)
-        return jnp.where(total < 1.0, super().log_prob(x), large)  # small: nothing cancels
+        return xp.where(total < 1.0, super().log_prob(x), large)  # small: nothing cancels
 
     def mean(self) -> Array:
         """Expected probability, shape ``batch_shape``."""
@@ -107,4 +106,4 @@ class Beta(AbstractInFormulas):
         return jax.nn.sigmoid(success - failure)
 
     def _concentration(self) -> Array:
-        return jnp.stack(jnp.broadcast_arrays(self.alpha, self.beta), axis=-1)
+        return xp.stack(xp.broadcast_arrays(self.alpha, self.beta), axis=-1)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.formula import evaluated
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractFamily
@@ -31,7 +31,7 @@ class Blocks:
     @classmethod
     def of_prior(cls, params: dict[str, Any]) -> Self:
         """Blocks that have seen no rows."""
-        counts = {name: jnp.zeros(family.batch_shape) for name, family in params.items()}
+        counts = {name: xp.zeros(family.batch_shape) for name, family in params.items()}
         return cls(params=dict(params), counts=counts)
 
     def __add__(self, other: Self) -> Self:
@@ -65,7 +65,7 @@ class Blocks:
         return self._map(
             lambda name: (
                 self.params[name].select(chosen[name], other.params[name]),
-                jnp.where(chosen[name], self.counts[name], other.counts[name]),
+                xp.where(chosen[name], self.counts[name], other.counts[name]),
             )
         )
 
@@ -99,11 +99,11 @@ class Blocks:
 
     def is_proper(self) -> Array:
         """Whether every block lies in its domain, a scalar."""
-        return jnp.all(jnp.stack([family.is_proper().all() for family in self.params.values()]))
+        return xp.all(xp.stack([family.is_proper().all() for family in self.params.values()]))
 
     def is_finite(self) -> Array:
         """Whether every parameter is finite, a scalar."""
-        return jnp.all(jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(self.params)]))
+        return xp.all(xp.stack([xp.isfinite(x).all() for x in jax.tree.leaves(self.params)]))
 
     def _per_block(self, weight: Any) -> dict[str, Any]:
         if isinstance(weight, dict):

@@ -3,9 +3,9 @@
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.precision import is_concrete
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractFamily, check_finite, on_one_batch
@@ -41,40 +41,40 @@ class Categorical(AbstractFamily):
             if not (inside and (probabilities.sum(-1) > 0).all()):
                 message = f"Categorical: probabilities must lie in [0, 1], got {probabilities}"
                 raise ValueError(message)
-        return cls(logits=jnp.log(probabilities))
+        return cls(logits=xp.log(probabilities))
 
     def log_normalizer(self) -> Array:
-        return jax.nn.logsumexp(self.logits, axis=-1)
+        return xp.logsumexp(self.logits, axis=-1)
 
     def expected_stats(self) -> CategoricalStats:
-        return CategoricalStats(jax.nn.softmax(self.logits, axis=-1))
+        return CategoricalStats(xp.softmax(self.logits, axis=-1))
 
     def sufficient_stats(self, x: Any) -> CategoricalStats:
-        x = jnp.asarray(x, dtype=int)
+        x = xp.asarray(x, dtype=int)
         return CategoricalStats(jax.nn.one_hot(x, self.logits.shape[-1], dtype=float))
 
     def log_base_measure(self, x: Any) -> Array:
-        return jnp.zeros(jnp.asarray(x).shape)
+        return xp.zeros(xp.asarray(x).shape)
 
     def expected_log_base_measure(self) -> Array:
-        return jnp.zeros(self.batch_shape)
+        return xp.zeros(self.batch_shape)
 
     def is_proper(self) -> Array:
-        return jnp.isfinite(self.log_normalizer())
+        return xp.isfinite(self.log_normalizer())
 
     def kl(self, other: Self) -> Array:
-        mine = jax.nn.log_softmax(self.logits, axis=-1)
-        theirs = jax.nn.log_softmax(other.logits, axis=-1)
-        held = mine > -jnp.inf  # a category without mass has no part in the sum
-        return jnp.where(held, jnp.exp(mine) * (jnp.where(held, mine, 0.0) - theirs), 0.0).sum(-1)
+        mine = xp.log_softmax(self.logits, axis=-1)
+        theirs = xp.log_softmax(other.logits, axis=-1)
+        held = mine > -xp.inf  # a category without mass has no part in the sum
+        return xp.where(held, xp.exp(mine) * (xp.where(held, mine, 0.0) - theirs), 0.0).sum(-1)
 
     def entropy(self) -> Array:
-        return jax.scipy.special.entr(self.expected_stats().probabilities).sum(-1)
+        return xp.entr(self.expected_stats().probabilities).sum(-1)
 
     def log_prob(self, x: Any) -> Array:
-        log_probabilities = jax.nn.log_softmax(self.logits, axis=-1)
+        log_probabilities = xp.log_softmax(self.logits, axis=-1)
         hit = self.sufficient_stats(x).probabilities > 0
-        return jnp.where(hit, log_probabilities, 0.0).sum(-1)
+        return xp.where(hit, log_probabilities, 0.0).sum(-1)
 
     def mean(self) -> Array:
         r"""Probabilities of the categories, shape (\*batch, categories)."""

@@ -3,11 +3,10 @@
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import xlogy
 
 from streambayes._core import numerics
+from streambayes._core.arrays import xp
 from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractInFormulas, check_positive, on_one_batch
@@ -51,13 +50,14 @@ class Dirichlet(AbstractInFormulas):
         )
 
     def sufficient_stats(self, x: Any) -> DirichletStats:
-        return DirichletStats(jnp.log(jnp.asarray(x)))
+        return DirichletStats(xp.log(xp.asarray(x)))
 
     def log_base_measure(self, x: Any) -> Array:
-        return -jnp.log(jnp.asarray(x)).sum(-1)
+        return -xp.log(xp.asarray(x)).sum(-1)
 
     def expected_log_base_measure(self) -> Array:
-        return -self.expected_stats().log_probabilities.sum(-1)
+        energy: Array = -self.expected_stats().log_probabilities.sum(-1)
+        return energy
 
     def is_proper(self) -> Array:
         return (self.concentration > 0).all(-1)
@@ -68,32 +68,32 @@ class Dirichlet(AbstractInFormulas):
     def entropy(self) -> Array:
         total = self.concentration.sum(-1)
         parts = numerics.gamma_entropy(self.concentration).sum(-1) - numerics.gamma_entropy(total)
-        return parts - (self.concentration.shape[-1] - 1) * jax.scipy.special.digamma(total)
+        return parts - (self.concentration.shape[-1] - 1) * xp.digamma(total)
 
     def log_prob(self, x: Any) -> Array:
-        x = jnp.asarray(x)
+        x = xp.asarray(x)
         edge = (x <= 0.0).any(-1)
-        inside = self._log_prob_inside(jnp.where(edge[..., None], 1.0, x))
-        at_edge = xlogy(self.concentration - 1.0, jnp.maximum(x, 0.0)).sum(-1)
-        at_edge = jnp.where((x < 0.0).any(-1), -jnp.inf, at_edge - self.log_normalizer())
-        return jnp.where(edge, at_edge, inside)
+        inside = self._log_prob_inside(xp.where(edge[..., None], 1.0, x))
+        at_edge = xp.xlogy(self.concentration - 1.0, xp.maximum(x, 0.0)).sum(-1)
+        at_edge = xp.where((x < 0.0).any(-1), -xp.inf, at_edge - self.log_normalizer())
+        return xp.where(edge, at_edge, inside)
 
     def _log_prob_inside(self, x: Array) -> Array:
         total = self.concentration.sum(-1, keepdims=True)
         fit = numerics.deviance(self.concentration, total * x).sum(-1)
-        width = 0.5 * (jnp.log(self.concentration).sum(-1) - jnp.log(total[..., 0]))
+        width = 0.5 * (xp.log(self.concentration).sum(-1) - xp.log(total[..., 0]))
         rest = numerics.stirling_error(self.concentration).sum(-1) - numerics.stirling_error(
             total[..., 0]
         )
         constant = (self.concentration.shape[-1] - 1) * numerics.HALF_LOG_TWO_PI
         large = width - constant - fit - rest + self.log_base_measure(x)
         # small concentrations: nothing cancels
-        return jnp.where(total[..., 0] < 1.0, super().log_prob(x), large)
+        return xp.where(total[..., 0] < 1.0, super().log_prob(x), large)
 
     def mean(self) -> Array:
         r"""Expected probabilities, shape (\*batch, categories)."""
         return self.concentration / self.concentration.sum(-1, keepdims=True)
 
     def sample(self, key: Array, num_samples: int) -> Array:
-        shape = (num_samples, *jnp.shape(self.concentration))
-        return jax.nn.softmax(jax.random.loggamma(key, self.concentration, shape), axis=-1)
+        shape = (num_samples, *xp.shape(self.concentration))
+        return xp.softmax(jax.random.loggamma(key, self.concentration, shape), axis=-1)

@@ -3,11 +3,10 @@
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import digamma, gammaln, xlogy
 
 from streambayes._core import numerics
+from streambayes._core.arrays import xp
 from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractInFormulas, check_positive, on_one_batch
@@ -51,23 +50,23 @@ class Gamma(AbstractInFormulas):
         return -self.negative_rate
 
     def log_normalizer_formula(self) -> Formula:
-        log_rate = jnp.log(self.rate)
-        return Formula.of(gammaln, self.shape).then(lambda value: value - self.shape * log_rate)
+        log_rate = xp.log(self.rate)
+        return Formula.of(xp.gammaln, self.shape).then(lambda value: value - self.shape * log_rate)
 
     def expected_stats_formula(self) -> Formula:
-        log_rate, mean = jnp.log(self.rate), self.shape / self.rate
-        return Formula.of(digamma, self.shape).then(
+        log_rate, mean = xp.log(self.rate), self.shape / self.rate
+        return Formula.of(xp.digamma, self.shape).then(
             lambda value: GammaStats(value - log_rate, mean)
         )
 
     def sufficient_stats(self, x: Any) -> GammaStats:
-        return GammaStats(jnp.log(jnp.asarray(x)), jnp.asarray(x))
+        return GammaStats(xp.log(xp.asarray(x)), xp.asarray(x))
 
     def log_base_measure(self, x: Any) -> Array:
-        return jnp.zeros(jnp.asarray(x).shape)
+        return xp.zeros(xp.asarray(x).shape)
 
     def expected_log_base_measure(self) -> Array:
-        return jnp.zeros(self.batch_shape)
+        return xp.zeros(self.batch_shape)
 
     def is_proper(self) -> Array:
         return (self.shape > 0) & (self.rate > 0)
@@ -78,21 +77,21 @@ class Gamma(AbstractInFormulas):
         means = numerics.product_excess(other.shape, self.shape, self.rate, other.rate)
         shapes = numerics.ratio_excess(self.shape, other.shape)
         both = means.beside(shapes, lambda m, s: other.shape * m + 0.5 * s)
-        return both.beside(numerics.stirling_bregman(self.shape, other.shape), jnp.add)
+        return both.beside(numerics.stirling_bregman(self.shape, other.shape), xp.add)
 
     def entropy(self) -> Array:
-        return numerics.gamma_entropy(self.shape) - jnp.log(self.rate)
+        return numerics.gamma_entropy(self.shape) - xp.log(self.rate)
 
     def log_prob(self, x: Any) -> Array:
-        x = jnp.asarray(x)
-        inside = self._log_prob_inside(jnp.where(x > 0.0, x, 1.0))
-        at_zero = xlogy(self.shape_minus_one, jnp.zeros_like(x)) - self.log_normalizer()
-        return jnp.where(x > 0.0, inside, jnp.where(x == 0.0, at_zero, -jnp.inf))
+        x = xp.asarray(x)
+        inside = self._log_prob_inside(xp.where(x > 0.0, x, 1.0))
+        at_zero = xp.xlogy(self.shape_minus_one, xp.zeros_like(x)) - self.log_normalizer()
+        return xp.where(x > 0.0, inside, xp.where(x == 0.0, at_zero, -xp.inf))
 
     def _log_prob_inside(self, x: Array) -> Array:
         fit = numerics.deviance(self.shape, self.rate * x) + numerics.stirling_error(self.shape)
-        large = 0.5 * jnp.log(self.shape) - numerics.HALF_LOG_TWO_PI - fit - jnp.log(jnp.asarray(x))
-        return jnp.where(self.shape < 1.0, super().log_prob(x), large)  # small: nothing cancels
+        large = 0.5 * xp.log(self.shape) - numerics.HALF_LOG_TWO_PI - fit - xp.log(xp.asarray(x))
+        return xp.where(self.shape < 1.0, super().log_prob(x), large)  # small: nothing cancels
 
     def mean(self) -> Array:
         """$a / b$."""
@@ -100,4 +99,4 @@ class Gamma(AbstractInFormulas):
 
     def sample(self, key: Array, num_samples: int) -> Array:
         shape = (num_samples, *self.batch_shape)
-        return jnp.exp(jax.random.loggamma(key, self.shape, shape)) / self.rate
+        return xp.exp(jax.random.loggamma(key, self.shape, shape)) / self.rate

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import betainc, gammainc, gammaln, ndtr
 
+from streambayes._core.arrays import holds_jax, xp
 from streambayes._core.numerics import HALF_LOG_TWO_PI, log_gamma_ratio
 from streambayes._core.pytree import pytree
 from streambayes.families._beta import Beta
@@ -47,7 +46,7 @@ class AbstractMarginal(abc.ABC):
 
     def deviation(self) -> Array:
         """Standard deviation; stated where its square would overflow in extreme units."""
-        return jnp.sqrt(self.variance())
+        return xp.sqrt(self.variance())
 
     @abc.abstractmethod
     def cdf(self, x: Array) -> Array:
@@ -69,18 +68,18 @@ class AbstractMarginal(abc.ABC):
         Axes of ``probability`` before those of the batch lead.
         """
         low, high = self.bracket()
-        shape = jnp.broadcast_shapes(low.shape, high.shape, jnp.shape(probability))
-        low, high, wanted = (jnp.broadcast_to(end, shape) for end in (low, high, probability))
+        shape = xp.broadcast_shapes(low.shape, high.shape, xp.shape(probability))
+        low, high, wanted = (xp.broadcast_to(end, shape) for end in (low, high, probability))
         if not self.is_continuous:
             return _bisected(self.cdf, low, high, wanted)
         mean, deviation = self.mean(), self.deviation()
         # Cantelli's inequality, and room for rounding
-        known = jnp.isfinite(mean) & jnp.isfinite(deviation)
-        room = 1e-9 * deviation + 1e-12 * jnp.abs(mean)
-        left = mean - deviation * jnp.sqrt((1.0 - wanted) / wanted) - room
-        right = mean + deviation * jnp.sqrt(wanted / (1.0 - wanted)) + room
-        low = jnp.where(known, jnp.maximum(low, left), low)
-        high = jnp.where(known, jnp.minimum(high, right), high)
+        known = xp.isfinite(mean) & xp.isfinite(deviation)
+        room = 1e-9 * deviation + 1e-12 * xp.abs(mean)
+        left = mean - deviation * xp.sqrt((1.0 - wanted) / wanted) - room
+        right = mean + deviation * xp.sqrt(wanted / (1.0 - wanted)) + room
+        low = xp.where(known, xp.maximum(low, left), low)
+        high = xp.where(known, xp.minimum(high, right), high)
         return _interpolated(self.cdf, low, high, wanted)
 
 
@@ -95,12 +94,12 @@ def _bisected(cdf: Callable[[Array], Array], low: Array, high: Array, probabilit
         below, above, halvings = at
         middle = 0.5 * (below + above)
         short = cdf(middle) < probability
-        below, above = jnp.where(short, middle, below), jnp.where(short, above, middle)
+        below, above = xp.where(short, middle, below), xp.where(short, above, middle)
         return below, above, halvings + 1
 
     quantile: Array
     # the upper end: at a jump, the function reaches the probability there and not below
-    _, quantile, _ = jax.lax.while_loop(apart, halve, (low, high, jnp.zeros((), int)))
+    _, quantile, _ = xp.while_loop(apart, halve, (low, high, xp.zeros((), int)))
     return quantile
 
 
@@ -127,41 +126,41 @@ def _interpolated(
     """
 
     def is_done(at: _Bracket) -> Array:
-        hit = jnp.abs(at.newest_error) <= 2e-15 * probability
+        hit = xp.abs(at.newest_error) <= 2e-15 * probability
         return hit | _is_near(at.newest, at.other)
 
     def goes_on(at: _Bracket) -> Array:
         return (at.rounds < _MOST_ROUNDS) & ~is_done(at).all()
 
     def narrow(at: _Bracket) -> _Bracket:
-        x = jnp.where(is_done(at), at.newest, at.newest + at.share * (at.other - at.newest))
+        x = xp.where(is_done(at), at.newest, at.newest + at.share * (at.other - at.newest))
         error = cdf(x) - probability
-        same = jnp.sign(error) == jnp.sign(at.newest_error)
-        last = jnp.where(same, at.newest, at.other)
-        last_error = jnp.where(same, at.newest_error, at.other_error)
-        other = jnp.where(same, at.other, at.newest)
-        other_error = jnp.where(same, at.other_error, at.newest_error)
+        same = xp.sign(error) == xp.sign(at.newest_error)
+        last = xp.where(same, at.newest, at.other)
+        last_error = xp.where(same, at.newest_error, at.other_error)
+        other = xp.where(same, at.other, at.newest)
+        other_error = xp.where(same, at.other_error, at.newest_error)
         place = (x - other) / (last - other)
         height = (error - other_error) / (last_error - other_error)
-        safe = (jnp.square(height) < place) & (jnp.square(1.0 - height) < 1.0 - place)
+        safe = (xp.square(height) < place) & (xp.square(1.0 - height) < 1.0 - place)
         share = error / (other_error - error) * last_error / (other_error - last_error) + (
             last - x
         ) / (other - x) * error / (last_error - error) * other_error / (last_error - other_error)
-        least = 0.5 * _RESOLUTION * jnp.maximum(jnp.abs(x), jnp.abs(other)) / jnp.abs(other - x)
-        share = jnp.where(safe, jnp.clip(share, least, 1.0 - least), 0.5)
+        least = 0.5 * _RESOLUTION * xp.maximum(xp.abs(x), xp.abs(other)) / xp.abs(other - x)
+        share = xp.where(safe, xp.clip(share, least, 1.0 - least), 0.5)
         return _Bracket(x, other, last, error, other_error, last_error, share, at.rounds + 1)
 
     begin = _Bracket(
         low, high, low, -probability, 1.0 - probability, -probability,
-        jnp.full_like(low, 0.5), jnp.zeros((), int),
+        xp.full_like(low, 0.5), xp.zeros((), int),
     )  # fmt: skip
-    end = jax.lax.while_loop(goes_on, narrow, begin)
-    better = jnp.abs(end.newest_error) <= jnp.abs(end.other_error)
-    return jnp.where(better, end.newest, end.other)
+    end = xp.while_loop(goes_on, narrow, begin)
+    better = xp.abs(end.newest_error) <= xp.abs(end.other_error)
+    return xp.where(better, end.newest, end.other)
 
 
 def _is_near(one: Array, other: Array) -> Array:
-    return jnp.abs(one - other) <= _RESOLUTION * jnp.maximum(jnp.abs(one), jnp.abs(other))
+    return xp.abs(one - other) <= _RESOLUTION * xp.maximum(xp.abs(one), xp.abs(other))
 
 
 class AbstractPredictive(AbstractMarginal):
@@ -189,11 +188,11 @@ class BetaMarginal(AbstractMarginal):
         return mean * (self.belief.beta / total) / (total + 1.0)
 
     def cdf(self, x: Array) -> Array:
-        return betainc(self.belief.alpha, self.belief.beta, x)
+        return xp.betainc(self.belief.alpha, self.belief.beta, x)
 
     def bracket(self) -> tuple[Array, Array]:
         mean = self.belief.mean()
-        return jnp.zeros_like(mean), jnp.ones_like(mean)
+        return xp.zeros_like(mean), xp.ones_like(mean)
 
 
 @final
@@ -208,14 +207,14 @@ class GammaMarginal(AbstractMarginal):
         return self.belief.mean()
 
     def variance(self) -> Array:
-        return self.belief.shape / jnp.square(self.belief.rate)
+        return self.belief.shape / xp.square(self.belief.rate)
 
     def cdf(self, x: Array) -> Array:
-        return gammainc(self.belief.shape, self.belief.rate * x)
+        return xp.gammainc(self.belief.shape, self.belief.rate * x)
 
     def bracket(self) -> tuple[Array, Array]:
         shape, rate = self.belief.shape, self.belief.rate
-        return jnp.zeros_like(rate), (shape + 40.0 * jnp.sqrt(shape) + 800.0) / rate
+        return xp.zeros_like(rate), (shape + 40.0 * xp.sqrt(shape) + 800.0) / rate
 
 
 @final
@@ -234,20 +233,20 @@ class NormalMarginal(AbstractPredictive):
         return self.location
 
     def variance(self) -> Array:
-        return jnp.square(self.scale)
+        return xp.square(self.scale)
 
     def deviation(self) -> Array:
         return self.scale
 
     def cdf(self, x: Array) -> Array:
-        return ndtr((x - self.location) / self.scale)
+        return xp.ndtr((x - self.location) / self.scale)
 
     def bracket(self) -> tuple[Array, Array]:
         return self.location - 40.0 * self.scale, self.location + 40.0 * self.scale
 
     def log_prob(self, x: Array) -> Array:
-        distance = jnp.square((x - self.location) / self.scale)
-        return -0.5 * distance - jnp.log(self.scale) - HALF_LOG_TWO_PI
+        distance = xp.square((x - self.location) / self.scale)
+        return -0.5 * distance - xp.log(self.scale) - HALF_LOG_TWO_PI
 
 
 @final
@@ -264,37 +263,37 @@ class StudentMarginal(AbstractPredictive):
         return type(self)(self.degrees, shift + factor * self.location, factor * self.scale)
 
     def mean(self) -> Array:
-        return jnp.where(self.degrees > 1.0, self.location, jnp.nan)
+        return xp.where(self.degrees > 1.0, self.location, xp.nan)
 
     def variance(self) -> Array:
-        return jnp.square(self.deviation())
+        return xp.square(self.deviation())
 
     def deviation(self) -> Array:
-        safe = jnp.maximum(self.degrees - 2.0, 1e-300)
-        finite = self.scale * jnp.sqrt(self.degrees / safe)
-        return jnp.where(self.degrees > 2.0, finite, jnp.inf)
+        safe = xp.maximum(self.degrees - 2.0, 1e-300)
+        finite = self.scale * xp.sqrt(self.degrees / safe)
+        return xp.where(self.degrees > 2.0, finite, xp.inf)
 
     def cdf(self, x: Array) -> Array:
         t = (x - self.location) / self.scale
         total = self.degrees + t * t
-        tail = 0.5 * betainc(0.5 * self.degrees, 0.5, self.degrees / total)
+        tail = 0.5 * xp.betainc(0.5 * self.degrees, 0.5, self.degrees / total)
         # near the centre from there outwards: t^2 is lost beside the degrees
-        centre = 0.5 - 0.5 * betainc(0.5, 0.5 * self.degrees, t * t / total)
-        tail = jnp.where(t * t < self.degrees, centre, tail)
-        tail = jnp.where(self.degrees > 1e8, ndtr(-jnp.abs(t)), tail)
-        return jnp.where(t > 0, 1.0 - tail, tail)
+        centre = 0.5 - 0.5 * xp.betainc(0.5, 0.5 * self.degrees, t * t / total)
+        tail = xp.where(t * t < self.degrees, centre, tail)
+        tail = xp.where(self.degrees > 1e8, xp.ndtr(-xp.abs(t)), tail)
+        return xp.where(t > 0, 1.0 - tail, tail)
 
     def bracket(self) -> tuple[Array, Array]:
         # beyond this many scales lies less than 1e-12 of the mass, at one degree of freedom too
-        reach = self.scale * jnp.exp(28.0 / jnp.clip(self.degrees, 0.5, 10.0)) * 10.0
+        reach = self.scale * xp.exp(28.0 / xp.clip(self.degrees, 0.5, 10.0)) * 10.0
         return self.location - reach, self.location + reach
 
     def log_prob(self, x: Array) -> Array:
         t = (x - self.location) / self.scale
         half = 0.5 * self.degrees
-        constant = log_gamma_ratio(half, jnp.asarray(0.5)) - 0.5 * jnp.log(jnp.pi * self.degrees)
-        tail = (half + 0.5) * jnp.log1p(t * t / self.degrees)
-        return constant - jnp.log(self.scale) - tail
+        constant = log_gamma_ratio(half, xp.asarray(0.5)) - 0.5 * xp.log(xp.pi * self.degrees)
+        tail = (half + 0.5) * xp.log1p(t * t / self.degrees)
+        return constant - xp.log(self.scale) - tail
 
 
 @final
@@ -309,7 +308,7 @@ class SpreadMarginal(AbstractMarginal):
     @classmethod
     def of(cls, precision: Gamma) -> Self:
         """In the units of the precision."""
-        return cls(precision, jnp.ones(precision.batch_shape))
+        return cls(precision, xp.ones(precision.batch_shape))
 
     def in_unit(self, factor: Any) -> Self:
         """The distribution times a factor; squares of extreme factors would not fit the precision."""
@@ -319,34 +318,34 @@ class SpreadMarginal(AbstractMarginal):
         return self.unit * self._mean_in_unit()
 
     def variance(self) -> Array:
-        return jnp.square(self.deviation())
+        return xp.square(self.deviation())
 
     def deviation(self) -> Array:
         shape, rate = self.precision.shape, self.precision.rate
-        safe = jnp.maximum(shape - 1.0, 1e-300)
+        safe = xp.maximum(shape - 1.0, 1e-300)
         # E[1/tau] - E[tau^-1/2]^2; for large shapes the delta method, where the difference cancels
-        exact = rate / safe - jnp.square(self._mean_in_unit())
-        limit = rate / (4.0 * jnp.square(shape)) * (1.0 + 7.0 / (4.0 * shape))
-        square = jnp.where(shape > 1e5, limit, exact)
-        return jnp.where(shape > 1.0, self.unit * jnp.sqrt(square), jnp.inf)
+        exact = rate / safe - xp.square(self._mean_in_unit())
+        limit = rate / (4.0 * xp.square(shape)) * (1.0 + 7.0 / (4.0 * shape))
+        square = xp.where(shape > 1e5, limit, exact)
+        return xp.where(shape > 1.0, self.unit * xp.sqrt(square), xp.inf)
 
     def cdf(self, x: Array) -> Array:
-        safe = jnp.maximum(x / self.unit, 1e-150)
-        return 1.0 - gammainc(self.precision.shape, self.precision.rate / jnp.square(safe))
+        safe = xp.maximum(x / self.unit, 1e-150)
+        return 1.0 - xp.gammainc(self.precision.shape, self.precision.rate / xp.square(safe))
 
     def bracket(self) -> tuple[Array, Array]:
         shape, rate = self.precision.shape, self.precision.rate
-        # gammainc(a, y) ~ y^a / Gamma(a + 1) = 1e-12 bounds the upper end
-        log_low = (gammaln(shape + 1.0) - 28.0) / shape
-        reach = jnp.sqrt(rate * jnp.exp(-jnp.clip(log_low, -600.0, 700.0)))
-        return jnp.zeros_like(reach), self.unit * reach
+        # xp.gammainc(a, y) ~ y^a / Gamma(a + 1) = 1e-12 bounds the upper end
+        log_low = (xp.gammaln(shape + 1.0) - 28.0) / shape
+        reach = xp.sqrt(rate * xp.exp(-xp.clip(log_low, -600.0, 700.0)))
+        return xp.zeros_like(reach), self.unit * reach
 
     def _mean_in_unit(self) -> Array:
         shape, rate = self.precision.shape, self.precision.rate
         # E[tau^-1/2] = sqrt(b) Gamma(a - 1/2) / Gamma(a)
-        safe = jnp.maximum(shape - 0.5, 1e-300)
-        mean = jnp.sqrt(rate) * jnp.exp(-log_gamma_ratio(safe, jnp.asarray(0.5)))
-        return jnp.where(shape > 0.5, mean, jnp.inf)
+        safe = xp.maximum(shape - 0.5, 1e-300)
+        mean = xp.sqrt(rate) * xp.exp(-log_gamma_ratio(safe, xp.asarray(0.5)))
+        return xp.where(shape > 0.5, mean, xp.inf)
 
 
 @final
@@ -367,15 +366,14 @@ class MixtureMarginal(AbstractMarginal):
     def variance(self) -> Array:
         centre = self.mean()
         spread = self._average(
-            self._of_each(lambda member: member.variance() + jnp.square(member.mean() - centre))
+            self._of_each(lambda member: member.variance() + xp.square(member.mean() - centre))
         )
-        return jnp.where(jnp.isinf(centre), jnp.inf, spread)
+        return xp.where(xp.isinf(centre), xp.inf, spread)
 
     def cdf(self, x: Array) -> Array:
-        weighted: Array = jax.vmap(lambda weight, member: weight * member.cdf(x))(
-            self.weights, self.members
-        )
-        return weighted.sum(0)
+        extra = max(xp.ndim(x) + 1 - self.weights.ndim, 0)
+        each: Array = self._of_each(lambda member: member.cdf(x), extra)
+        return (_spaced(self.weights, extra) * each).sum(0)
 
     def bracket(self) -> tuple[Array, Array]:
         low, high = self._of_each(lambda member: member.bracket())
@@ -383,11 +381,20 @@ class MixtureMarginal(AbstractMarginal):
 
     def _average(self, values: Array) -> Array:
         # a member without weight may have no mean
-        return jnp.where(self.weights > 0.0, self.weights * values, 0.0).sum(0)
+        return xp.where(self.weights > 0.0, self.weights * values, 0.0).sum(0)
 
-    def _of_each(self, function: Callable[[AbstractMarginal], Any]) -> Any:
-        # one by one: what has fewer axes than the rest broadcasts within a member, not across them
-        return jax.vmap(function)(self.members)
+    def _of_each(self, function: Callable[[AbstractMarginal], Any], extra: int = 0) -> Any:
+        """A function of every member, on a leading axis, with so many axes before those of the batch."""
+        if holds_jax(jax.tree.leaves(self)):
+            # one by one: what has fewer axes than the rest broadcasts within a member, not across them
+            return jax.vmap(function)(self.members)
+        assert not isinstance(self.members, MixtureMarginal)  # that would take members for a batch
+        return function(jax.tree.map(lambda leaf: _spaced(leaf, extra), self.members))
+
+
+def _spaced(leaf: Array, extra: int) -> Array:
+    """With axes between that of members and those of the batch."""
+    return leaf.reshape(leaf.shape[:1] + (1,) * extra + leaf.shape[1:])
 
 
 @final
@@ -406,14 +413,14 @@ class WeightedDraws(AbstractMarginal):
         return (self.weights * self.values).sum(0)
 
     def variance(self) -> Array:
-        return (self.weights * jnp.square(self.values - self.mean())).sum(0)
+        return (self.weights * xp.square(self.values - self.mean())).sum(0)
 
     def cdf(self, x: Array) -> Array:
-        extra = jnp.ndim(x) - (self.values.ndim - 1)
+        extra = xp.ndim(x) - (self.values.ndim - 1)
         axes = tuple(range(1, 1 + extra))
-        values, weights = (jnp.expand_dims(part, axes) for part in (self.values, self.weights))
+        values, weights = (xp.expand_dims(part, axes) for part in (self.values, self.weights))
         # rounding must not leave the last draw short of one
-        return jnp.minimum(jnp.where(values <= x, weights, 0.0).sum(0) * (1.0 + 1e-12), 1.0)
+        return xp.minimum(xp.where(values <= x, weights, 0.0).sum(0) * (1.0 + 1e-12), 1.0)
 
     def bracket(self) -> tuple[Array, Array]:
         low, high = self.values.min(0), self.values.max(0)

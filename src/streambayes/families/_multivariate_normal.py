@@ -3,10 +3,10 @@
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import linalg, numerics
+from streambayes._core.arrays import xp
 from streambayes._core.pytree import pytree
 from streambayes.families._base import (
     AbstractFamily,
@@ -57,7 +57,7 @@ class MultivariateNormal(AbstractFamily):
 
     def covariance(self) -> Array:
         """$P^{-1}$."""
-        return linalg.solve(self._factor(), jnp.eye(self.precision_mean.shape[-1]))
+        return linalg.solve(self._factor(), xp.eye(self.precision_mean.shape[-1]))
 
     def rescaled(self, matrix: Any, inverse: Any, offset: Any) -> Self:
         r"""The distribution of $Tx + t$: the same belief in other units.
@@ -88,24 +88,24 @@ class MultivariateNormal(AbstractFamily):
     def log_normalizer(self) -> Array:
         factor = self._factor()
         half = linalg.solve_lower(factor, self.precision_mean[..., None])[..., 0]
-        return 0.5 * (jnp.square(half).sum(-1) - linalg.log_det(factor))
+        return 0.5 * (xp.square(half).sum(-1) - linalg.log_det(factor))
 
     def expected_stats(self) -> MultivariateNormalStats:
         factor, mean = self._parts()
-        covariance = linalg.solve(factor, jnp.eye(mean.shape[-1]))
+        covariance = linalg.solve(factor, xp.eye(mean.shape[-1]))
         return MultivariateNormalStats(mean, covariance + outer(mean))
 
     def sufficient_stats(self, x: Any) -> MultivariateNormalStats:
-        return MultivariateNormalStats(jnp.asarray(x), outer(jnp.asarray(x)))
+        return MultivariateNormalStats(xp.asarray(x), outer(xp.asarray(x)))
 
     def log_base_measure(self, x: Any) -> Array:
-        return jnp.full(
-            jnp.asarray(x).shape[:-1], -jnp.asarray(x).shape[-1] * numerics.HALF_LOG_TWO_PI
+        return xp.full(
+            xp.asarray(x).shape[:-1], -xp.asarray(x).shape[-1] * numerics.HALF_LOG_TWO_PI
         )
 
     def expected_log_base_measure(self) -> Array:
         size = self.precision_mean.shape[-1]
-        return jnp.full(self.batch_shape, -size * numerics.HALF_LOG_TWO_PI)
+        return xp.full(self.batch_shape, -size * numerics.HALF_LOG_TWO_PI)
 
     def is_proper(self) -> Array:
         return linalg.is_positive_definite(self.precision)
@@ -123,7 +123,7 @@ class MultivariateNormal(AbstractFamily):
 
     def log_prob(self, x: Any) -> Array:
         factor, mean = self._parts()
-        distance = linalg.square_norm(jnp.asarray(x) - mean, factor)
+        distance = linalg.square_norm(xp.asarray(x) - mean, factor)
         return 0.5 * (linalg.log_det(factor) - distance) + self.log_base_measure(x)
 
     def sample(self, key: Array, num_samples: int) -> Array:
@@ -154,7 +154,7 @@ def outer(vector: Array) -> Array:
 
 def symmetric(matrix: Array) -> Array:
     """The matrix without what rounding leaves of asymmetry."""
-    return 0.5 * (matrix + jnp.swapaxes(matrix, -1, -2))
+    return 0.5 * (matrix + xp.swapaxes(matrix, -1, -2))
 
 
 def times(matrix: Array, vector: Array) -> Array:
@@ -164,7 +164,7 @@ def times(matrix: Array, vector: Array) -> Array:
 
 def congruent(vector: Array, matrix: Array, basis: Array) -> tuple[Array, Array]:
     r"""$A^\top v$ and $A^\top M A$ for the matrix $A$ and a symmetric $M$."""
-    turned = jnp.swapaxes(basis, -1, -2)
+    turned = xp.swapaxes(basis, -1, -2)
     return times(turned, vector), symmetric(turned @ matrix @ basis)
 
 
@@ -177,18 +177,18 @@ def matrix_excess(factor: linalg.Factor, gap: Array, other: linalg.Factor) -> Ar
         other: $R$.
     """
     half = linalg.solve_lower(factor, gap)
-    white = linalg.solve_lower(factor, jnp.swapaxes(half, -1, -2))
-    trace = jnp.square(linalg.solve_lower(factor, other.lower)).sum((-1, -2))
+    white = linalg.solve_lower(factor, xp.swapaxes(half, -1, -2))
+    trace = xp.square(linalg.solve_lower(factor, other.lower)).sum((-1, -2))
     return identity_excess(white, trace, linalg.log_det(other) - linalg.log_det(factor))
 
 
 def identity_excess(white: Array, trace: Array, log_det: Array) -> Array:
     r"""$\mathrm{tr}(M) - d - \ln|M| \ge 0$ from $M - I$ where that is small, else from the other two."""
     size = white.shape[-1]
-    near = jnp.abs(white).max((-1, -2)) < 0.25
-    white = jnp.where(near[..., None, None], white, 0.0)
-    root = linalg.lower(white + jnp.eye(size))
+    near = xp.abs(white).max((-1, -2)) < 0.25
+    white = xp.where(near[..., None, None], white, 0.0)
+    root = linalg.lower(white + xp.eye(size))
     # the pivots of I + E, as 1 + e_j: sum of e_j - ln(1 + e_j) plus what the off-diagonal takes away
-    below = jnp.square(jnp.tril(root, -1)).sum(-1)
-    pivots = jnp.diagonal(white, axis1=-2, axis2=-1) - below
-    return jnp.where(near, (numerics.excess(pivots) + below).sum(-1), trace - size - log_det)
+    below = xp.square(xp.tril(root, -1)).sum(-1)
+    pivots = xp.diagonal(white, axis1=-2, axis2=-1) - below
+    return xp.where(near, (numerics.excess(pivots) + below).sum(-1), trace - size - log_det)

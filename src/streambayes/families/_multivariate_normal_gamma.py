@@ -3,10 +3,10 @@
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import linalg, numerics
+from streambayes._core.arrays import xp
 from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import (
@@ -121,7 +121,7 @@ class MultivariateNormalGamma(AbstractInFormulas):
         product, scale = congruent(
             factor[..., None] * product, scale, factor[..., None, None] * inverse
         )
-        square, moved = jnp.square(factor), product + times(scale, offset)
+        square, moved = xp.square(factor), product + times(scale, offset)
         gamma, mean = self.precision, times(matrix, self.location) + offset
         _check(gamma.shape, square * gamma.rate, mean, scale)
         return type(self)(
@@ -138,7 +138,7 @@ class MultivariateNormalGamma(AbstractInFormulas):
 
     def expected_stats_formula(self) -> Formula:
         factor, mean, gamma = self._parts()
-        covariance = linalg.solve(factor, jnp.eye(mean.shape[-1]))
+        covariance = linalg.solve(factor, xp.eye(mean.shape[-1]))
 
         def answer(stats: GammaStats) -> MultivariateNormalGammaStats:
             log_precision, precision = stats
@@ -152,22 +152,22 @@ class MultivariateNormalGamma(AbstractInFormulas):
         return gamma.expected_stats_formula().then(answer)
 
     def sufficient_stats(self, x: MeanPrecision) -> MultivariateNormalGammaStats:
-        mean, precision = jnp.asarray(x.mean), jnp.asarray(x.precision)
+        mean, precision = xp.asarray(x.mean), xp.asarray(x.precision)
         return MultivariateNormalGammaStats(
             precision[..., None] * mean,
             precision[..., None, None] * outer(mean),
             precision,
-            jnp.log(precision),
+            xp.log(precision),
         )
 
     def log_base_measure(self, x: MeanPrecision) -> Array:
         # tau^(a - 1) and |tau K|^(1/2): all powers of the precision are natural
-        *batch, size = jnp.shape(x.mean)
-        return jnp.full(batch, -size * numerics.HALF_LOG_TWO_PI)
+        *batch, size = xp.shape(x.mean)
+        return xp.full(batch, -size * numerics.HALF_LOG_TWO_PI)
 
     def expected_log_base_measure(self) -> Array:
         size = self.scaled_mean.shape[-1]
-        return jnp.full(self.batch_shape, -size * numerics.HALF_LOG_TWO_PI)
+        return xp.full(self.batch_shape, -size * numerics.HALF_LOG_TWO_PI)
 
     def is_proper(self) -> Array:
         return linalg.is_positive_definite(self.scale) & self.precision.is_proper()
@@ -184,13 +184,14 @@ class MultivariateNormalGamma(AbstractInFormulas):
     def entropy(self) -> Array:
         factor, _, gamma = self._parts()
         size = self.scaled_mean.shape[-1]
-        log_det = linalg.log_det(factor) + size * gamma.expected_stats().log_value
+        log_precision: Array = gamma.expected_stats().log_value
+        log_det = linalg.log_det(factor) + size * log_precision
         return gamma.entropy() + size * (numerics.HALF_LOG_TWO_PI + 0.5) - 0.5 * log_det
 
     def log_prob(self, x: MeanPrecision) -> Array:
-        mean, precision = jnp.asarray(x.mean), jnp.asarray(x.precision)
+        mean, precision = xp.asarray(x.mean), xp.asarray(x.precision)
         factor, location, gamma = self._parts()
-        log_det = linalg.log_det(factor) + mean.shape[-1] * jnp.log(precision)
+        log_det = linalg.log_det(factor) + mean.shape[-1] * xp.log(precision)
         distance = precision * linalg.square_norm(mean - location, factor)
         conditional = 0.5 * (log_det - distance) + self.log_base_measure(x)
         return gamma.log_prob(precision) + conditional
@@ -202,7 +203,7 @@ class MultivariateNormalGamma(AbstractInFormulas):
         noise = jax.random.normal(key_mean, (num_samples, *self.scaled_mean.shape), dtype=float)
         # K = L L^T: L^-T e has covariance K^-1
         spread = linalg.solve_lower_transposed(factor, noise[..., None])[..., 0]
-        return MeanPrecision(location + spread / jnp.sqrt(precision)[..., None], precision)
+        return MeanPrecision(location + spread / xp.sqrt(precision)[..., None], precision)
 
     def _parts(self) -> "_Parts":
         """What all else follows from: one factor serves, since XLA would form as many as are written."""
@@ -210,7 +211,7 @@ class MultivariateNormalGamma(AbstractInFormulas):
         half = linalg.solve_lower(factor, self.scaled_mean[..., None])
         gamma = Gamma(
             shape_minus_one=self.shape_plus_half_size_minus_one - 0.5 * size,
-            negative_rate=self.negative_rate + 0.5 * jnp.square(half[..., 0]).sum(-1),
+            negative_rate=self.negative_rate + 0.5 * xp.square(half[..., 0]).sum(-1),
         )
         return _Parts(factor, linalg.solve_lower_transposed(factor, half)[..., 0], gamma)
 
@@ -228,5 +229,5 @@ def _check(shape: Any, rate: Any, mean: Any, scale: Any) -> None:
     check_positive_definite("MultivariateNormalGamma", "scale", scale)
     check_size("MultivariateNormalGamma", "scale", scale, mean.shape[-1])
     # what rounding makes of m'Km is of the size of its terms, however much of them cancels
-    far = jnp.abs(mean)
-    check_held("MultivariateNormalGamma", rate, 0.5 * (far * times(jnp.abs(scale), far)).sum(-1))
+    far = xp.abs(mean)
+    check_held("MultivariateNormalGamma", rate, 0.5 * (far * times(xp.abs(scale), far)).sum(-1))

@@ -3,10 +3,10 @@
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import numerics
+from streambayes._core.arrays import xp
 from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractFamily, check_finite, check_positive, on_one_batch
@@ -55,20 +55,20 @@ class Normal(AbstractFamily):
         )
 
     def log_normalizer(self) -> Array:
-        return 0.5 * (self.precision_mean * self.mean() - jnp.log(self.precision))
+        return 0.5 * (self.precision_mean * self.mean() - xp.log(self.precision))
 
     def expected_stats(self) -> NormalStats:
         mean = self.mean()
         return NormalStats(mean, mean * mean + 1.0 / self.precision)
 
     def sufficient_stats(self, x: Any) -> NormalStats:
-        return NormalStats(jnp.asarray(x), jnp.square(jnp.asarray(x)))
+        return NormalStats(xp.asarray(x), xp.square(xp.asarray(x)))
 
     def log_base_measure(self, x: Any) -> Array:
-        return jnp.full(jnp.asarray(x).shape, -numerics.HALF_LOG_TWO_PI)
+        return xp.full(xp.asarray(x).shape, -numerics.HALF_LOG_TWO_PI)
 
     def expected_log_base_measure(self) -> Array:
-        return jnp.full(self.batch_shape, -numerics.HALF_LOG_TWO_PI)
+        return xp.full(self.batch_shape, -numerics.HALF_LOG_TWO_PI)
 
     def is_proper(self) -> Array:
         return self.precision > 0
@@ -78,18 +78,18 @@ class Normal(AbstractFamily):
         return value
 
     def kl_formula(self, other: Self) -> Formula:
-        distance = other.precision * jnp.square(self.mean() - other.mean())
+        distance = other.precision * xp.square(self.mean() - other.mean())
         return numerics.ratio_excess(self.precision, other.precision).then(
             lambda spread: 0.5 * (spread + distance)
         )
 
     def entropy(self) -> Array:
-        return numerics.HALF_LOG_TWO_PI + 0.5 - 0.5 * jnp.log(self.precision)
+        return numerics.HALF_LOG_TWO_PI + 0.5 - 0.5 * xp.log(self.precision)
 
     def log_prob(self, x: Any) -> Array:
-        distance = self.precision * jnp.square(jnp.asarray(x) - self.mean())
-        return 0.5 * (jnp.log(self.precision) - distance) - numerics.HALF_LOG_TWO_PI
+        distance = self.precision * xp.square(xp.asarray(x) - self.mean())
+        return 0.5 * (xp.log(self.precision) - distance) - numerics.HALF_LOG_TWO_PI
 
     def sample(self, key: Array, num_samples: int) -> Array:
         noise = jax.random.normal(key, (num_samples, *self.batch_shape), dtype=float)
-        return self.mean() + noise / jnp.sqrt(self.precision)
+        return self.mean() + noise / xp.sqrt(self.precision)

@@ -3,10 +3,10 @@
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from streambayes._core import numerics
+from streambayes._core.arrays import xp
 from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import (
@@ -94,7 +94,7 @@ class NormalGamma(AbstractInFormulas):
         )
 
     def log_normalizer_formula(self) -> Formula:
-        spread = 0.5 * jnp.log(self.scale)
+        spread = 0.5 * xp.log(self.scale)
         return self.precision.log_normalizer_formula().then(lambda value: value - spread)
 
     def expected_stats_formula(self) -> Formula:
@@ -111,21 +111,21 @@ class NormalGamma(AbstractInFormulas):
     def sufficient_stats(self, x: MeanPrecision) -> NormalGammaStats:
         mean, precision = x
         return NormalGammaStats(
-            mean * precision, mean**2 * precision, jnp.asarray(precision), jnp.log(precision)
+            mean * precision, mean**2 * precision, xp.asarray(precision), xp.log(precision)
         )
 
     def log_base_measure(self, x: MeanPrecision) -> Array:
-        return jnp.full(jnp.asarray(x.mean).shape, -numerics.HALF_LOG_TWO_PI)
+        return xp.full(xp.asarray(x.mean).shape, -numerics.HALF_LOG_TWO_PI)
 
     def expected_log_base_measure(self) -> Array:
-        return jnp.full(self.batch_shape, -numerics.HALF_LOG_TWO_PI)
+        return xp.full(self.batch_shape, -numerics.HALF_LOG_TWO_PI)
 
     def is_proper(self) -> Array:
         return (self.scale > 0) & self.precision.is_proper()
 
     def kl_formula(self, other: Self) -> Formula:
         gamma = self.precision
-        distance = other.scale * gamma.mean() * jnp.square(self.location - other.location)
+        distance = other.scale * gamma.mean() * xp.square(self.location - other.location)
         return gamma.kl_formula(other.precision).beside(
             numerics.ratio_excess(self.scale, other.scale),
             lambda precisions, spread: precisions + 0.5 * (spread + distance),
@@ -133,27 +133,28 @@ class NormalGamma(AbstractInFormulas):
 
     def entropy(self) -> Array:
         gamma = self.precision
-        conditional = 0.5 - 0.5 * (jnp.log(self.scale) + gamma.expected_stats().log_value)
+        log_precision: Array = gamma.expected_stats().log_value
+        conditional = 0.5 - 0.5 * (xp.log(self.scale) + log_precision)
         return gamma.entropy() + numerics.HALF_LOG_TWO_PI + conditional
 
     def log_prob(self, x: MeanPrecision) -> Array:
         mean, precision = x
         scaled = self.scale * precision
-        distance = scaled * jnp.square(mean - self.location)
-        conditional = 0.5 * (jnp.log(scaled) - distance) - numerics.HALF_LOG_TWO_PI
+        distance = scaled * xp.square(mean - self.location)
+        conditional = 0.5 * (xp.log(scaled) - distance) - numerics.HALF_LOG_TWO_PI
         return self.precision.log_prob(precision) + conditional
 
     def log_predictive(self, x: Any) -> Array:
         r"""Log density of a new row: Student-t, $2a$ degrees of freedom, scale $b (\kappa + 1) / a\kappa$."""
         gamma = self.precision
-        half = jnp.asarray(0.5)
+        half = xp.asarray(0.5)
         spread = 2.0 * gamma.rate * (1.0 + 1.0 / self.scale)
-        distance = jnp.square(jnp.asarray(x) - self.location) / spread
-        constant = numerics.log_gamma_ratio(gamma.shape, half) - 0.5 * jnp.log(jnp.pi * spread)
-        return constant - (gamma.shape + 0.5) * jnp.log1p(distance)
+        distance = xp.square(xp.asarray(x) - self.location) / spread
+        constant = numerics.log_gamma_ratio(gamma.shape, half) - 0.5 * xp.log(xp.pi * spread)
+        return constant - (gamma.shape + 0.5) * xp.log1p(distance)
 
     def sample(self, key: Array, num_samples: int) -> MeanPrecision:
         key_precision, key_mean = jax.random.split(key)
         precision = self.precision.sample(key_precision, num_samples)
-        noise = jax.random.normal(key_mean, jnp.shape(precision), dtype=float)
-        return MeanPrecision(self.location + noise / jnp.sqrt(self.scale * precision), precision)
+        noise = jax.random.normal(key_mean, xp.shape(precision), dtype=float)
+        return MeanPrecision(self.location + noise / xp.sqrt(self.scale * precision), precision)

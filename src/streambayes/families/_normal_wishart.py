@@ -3,11 +3,10 @@
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import digamma, gammaln
 
 from streambayes._core import linalg, numerics
+from streambayes._core.arrays import xp
 from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import (
@@ -79,8 +78,8 @@ class NormalWishart(AbstractInFormulas):
         check_positive("NormalWishart", "scale", scale)
         check_size("NormalWishart", "scatter", scatter, size)
         scatter = symmetric(scatter)
-        diagonal = jnp.diagonal(scatter, axis1=-2, axis2=-1)
-        check_held("NormalWishart", diagonal, scale[..., None] * jnp.square(mean))
+        diagonal = xp.diagonal(scatter, axis1=-2, axis2=-1)
+        check_held("NormalWishart", diagonal, scale[..., None] * xp.square(mean))
         return cls(
             scaled_mean=scale[..., None] * mean,
             negative_half_scale=-0.5 * scale,
@@ -113,7 +112,7 @@ class NormalWishart(AbstractInFormulas):
 
     def rescaled(self, shift: Any, factor: Any) -> Self:
         r"""The belief about $s + f \odot \mu$ in the units of the vector ``factor``."""
-        scatter = self.scatter * outer(jnp.broadcast_to(factor, self.scaled_mean.shape))
+        scatter = self.scatter * outer(xp.broadcast_to(factor, self.scaled_mean.shape))
         location = shift + factor * self.location
         return type(self).from_degrees_scatter_mean_scale(
             self.degrees, scatter, location, self.scale
@@ -122,23 +121,23 @@ class NormalWishart(AbstractInFormulas):
     def log_normalizer_formula(self) -> Formula:
         size = self.scaled_mean.shape[-1]
         log_det = linalg.log_det(linalg.cholesky(self.scatter))
-        spread = 0.5 * self.degrees * (size * jnp.log(2.0) - log_det)
+        spread = 0.5 * self.degrees * (size * xp.log(2.0) - log_det)
 
         def answer(each: Array) -> Array:
-            gammas = each.sum(-1) + 0.25 * size * (size - 1) * jnp.log(jnp.pi)
-            return gammas + spread - 0.5 * size * jnp.log(self.scale)
+            gammas = each.sum(-1) + 0.25 * size * (size - 1) * xp.log(xp.pi)
+            return gammas + spread - 0.5 * size * xp.log(self.scale)
 
-        return Formula.of(gammaln, self._half_degrees()).then(answer)
+        return Formula.of(xp.gammaln, self._half_degrees()).then(answer)
 
     def expected_stats_formula(self) -> Formula:
         size = self.scaled_mean.shape[-1]
         factor = linalg.cholesky(self.scatter)
         mean = self.location
-        precision = self.degrees[..., None, None] * linalg.solve(factor, jnp.eye(size))
+        precision = self.degrees[..., None, None] * linalg.solve(factor, xp.eye(size))
         weighted = (precision * mean[..., None, :]).sum(-1)
 
         def answer(each: Array) -> NormalWishartStats:
-            log_det = each.sum(-1) + size * jnp.log(2.0)
+            log_det = each.sum(-1) + size * xp.log(2.0)
             return NormalWishartStats(
                 weighted,
                 (mean * weighted).sum(-1) + size / self.scale,
@@ -146,7 +145,7 @@ class NormalWishart(AbstractInFormulas):
                 log_det - linalg.log_det(factor),
             )
 
-        return Formula.of(digamma, self._half_degrees()).then(answer)
+        return Formula.of(xp.digamma, self._half_degrees()).then(answer)
 
     def sufficient_stats(self, x: MeanPrecision) -> NormalWishartStats:
         mean, precision = x
@@ -157,11 +156,11 @@ class NormalWishart(AbstractInFormulas):
     def log_base_measure(self, x: MeanPrecision) -> Array:
         # |Lambda|^((nu - d - 1) / 2) and |kappa Lambda|^(1/2): all powers of the determinant are natural
         size = self.scaled_mean.shape[-1]
-        return jnp.full(jnp.asarray(x.mean).shape[:-1], -size * numerics.HALF_LOG_TWO_PI)
+        return xp.full(xp.asarray(x.mean).shape[:-1], -size * numerics.HALF_LOG_TWO_PI)
 
     def expected_log_base_measure(self) -> Array:
         size = self.scaled_mean.shape[-1]
-        return jnp.full(self.batch_shape, -size * numerics.HALF_LOG_TWO_PI)
+        return xp.full(self.batch_shape, -size * numerics.HALF_LOG_TWO_PI)
 
     def is_proper(self) -> Array:
         enough = self.degrees > self.scaled_mean.shape[-1] - 1
@@ -175,16 +174,16 @@ class NormalWishart(AbstractInFormulas):
         fewer = ((self.degrees - other.degrees) / other.degrees)[..., None, None]
         gap = other.scatter - self.scatter + fewer * other.scatter
         means = (
-            0.5 * other.degrees * matrix_excess(factor, gap, other_factor.scaled(jnp.sqrt(ratio)))
+            0.5 * other.degrees * matrix_excess(factor, gap, other_factor.scaled(xp.sqrt(ratio)))
         )
         halves, other_halves = self._half_degrees(), other._half_degrees()
-        drop = numerics.deviance_drop(other_halves, halves, 0.5 * jnp.arange(size))
+        drop = numerics.deviance_drop(other_halves, halves, 0.5 * xp.arange(size))
         shapes = numerics.ratio_excess(halves, other_halves).beside(
             numerics.stirling_bregman(halves, other_halves),
             lambda ratios, errors: (0.5 * ratios + errors + drop).sum(-1),
         )
         white = linalg.solve_lower(factor, (self.location - other.location)[..., None])[..., 0]
-        distance = other.scale * self.degrees * jnp.square(white).sum(-1)
+        distance = other.scale * self.degrees * xp.square(white).sum(-1)
         return shapes.beside(
             numerics.ratio_excess(self.scale, other.scale),
             lambda degrees, spread: means + degrees + 0.5 * (size * spread + distance),
@@ -193,22 +192,22 @@ class NormalWishart(AbstractInFormulas):
     def entropy(self) -> Array:
         size = self.scaled_mean.shape[-1]
         halves = self._half_degrees()
-        order = jnp.arange(size)
+        order = xp.arange(size)
         log_det = linalg.log_det(linalg.cholesky(self.scatter))
         gammas = numerics.gamma_entropy(halves) + 0.5 * (
-            (size - 1 - order) * digamma(halves) + order
+            (size - 1 - order) * xp.digamma(halves) + order
         )
         wishart = (
             gammas.sum(-1)
-            + 0.25 * size * (size - 1) * jnp.log(jnp.pi)
-            + 0.5 * (size + 1) * (size * jnp.log(2.0) - log_det)
+            + 0.25 * size * (size - 1) * xp.log(xp.pi)
+            + 0.5 * (size + 1) * (size * xp.log(2.0) - log_det)
         )
-        expected_log_det = digamma(halves).sum(-1) + size * jnp.log(2.0) - log_det
-        normal = size * (numerics.HALF_LOG_TWO_PI + 0.5 - 0.5 * jnp.log(self.scale))
+        expected_log_det = xp.digamma(halves).sum(-1) + size * xp.log(2.0) - log_det
+        normal = size * (numerics.HALF_LOG_TWO_PI + 0.5 - 0.5 * xp.log(self.scale))
         return wishart + normal - 0.5 * expected_log_det
 
     def log_prob(self, x: MeanPrecision) -> Array:
-        mean, precision = jnp.asarray(x.mean), jnp.asarray(x.precision)
+        mean, precision = xp.asarray(x.mean), xp.asarray(x.precision)
         size = self.scaled_mean.shape[-1]
         factor, root = linalg.cholesky(self.scatter), linalg.cholesky(precision)
         log_det = linalg.log_det(root)
@@ -216,21 +215,22 @@ class NormalWishart(AbstractInFormulas):
         half = (factor.lower[..., :, :, None] * root.lower[..., :, None, :]).sum(-3)
         moved = (half[..., :, None, :] * half[..., None, :, :]).sum(-1)
         degrees = self.degrees[..., None, None]
-        white = moved / degrees - jnp.eye(size)
-        trace = jnp.square(half).sum((-1, -2)) / self.degrees
-        log_ratio = log_det + linalg.log_det(factor) - size * jnp.log(self.degrees)
+        white = moved / degrees - xp.eye(size)
+        trace = xp.square(half).sum((-1, -2)) / self.degrees
+        log_ratio = log_det + linalg.log_det(factor) - size * xp.log(self.degrees)
         fit = 0.5 * self.degrees * identity_excess(white, trace, log_ratio)
         # (nu / 2) ln(nu / 2) - nu / 2 - ln Gamma(nu / 2 - s), s = 0, 1/2, ..., by Stirling's formula
-        halves, steps = self._half_degrees(), 0.5 * jnp.arange(size)
+        halves, steps = self._half_degrees(), 0.5 * xp.arange(size)
         middle = 0.5 * self.degrees[..., None]
+        excess: Array = numerics.ratio_excess(middle, halves).value()
         gammas = (
-            middle * numerics.ratio_excess(middle, halves).value()
-            + (steps + 0.5) * jnp.log(halves)
+            middle * excess
+            + (steps + 0.5) * xp.log(halves)
             - numerics.stirling_error(halves)
             - numerics.HALF_LOG_TWO_PI
-        ).sum(-1) - 0.25 * size * (size - 1) * jnp.log(jnp.pi)
+        ).sum(-1) - 0.25 * size * (size - 1) * xp.log(xp.pi)
         distance = self.scale * linalg.square_norm(mean - self.location, root)
-        normal = 0.5 * (size * jnp.log(self.scale) + log_det - distance)
+        normal = 0.5 * (size * xp.log(self.scale) + log_det - distance)
         return gammas - fit - 0.5 * (size + 1) * log_det + normal + self.log_base_measure(x)
 
     def log_predictive(self, x: Any) -> Array:
@@ -238,29 +238,29 @@ class NormalWishart(AbstractInFormulas):
         size = self.scaled_mean.shape[-1]
         spread = (1.0 + 1.0 / self.scale)[..., None, None] * self.scatter
         factor = linalg.cholesky(spread)
-        white = linalg.solve_lower(factor, (jnp.asarray(x) - self.location)[..., None])[..., 0]
+        white = linalg.solve_lower(factor, (xp.asarray(x) - self.location)[..., None])[..., 0]
         half = 0.5 * (self.degrees + 1.0)
-        constant = numerics.log_gamma_ratio(half - 0.5 * size, jnp.asarray(0.5 * size))
-        constant = constant - 0.5 * (size * jnp.log(jnp.pi) + linalg.log_det(factor))
-        return constant - half * jnp.log1p(jnp.square(white).sum(-1))
+        constant = numerics.log_gamma_ratio(half - 0.5 * size, xp.asarray(0.5 * size))
+        constant = constant - 0.5 * (size * xp.log(xp.pi) + linalg.log_det(factor))
+        return constant - half * xp.log1p(xp.square(white).sum(-1))
 
     def sample(self, key: Array, num_samples: int) -> MeanPrecision:
         key_diagonal, key_below, key_mean = jax.random.split(key, 3)
         size = self.scaled_mean.shape[-1]
         shape = (num_samples, *self.batch_shape)
         # Bartlett: Lambda = L^-T A A^T L^-1 with V = L L^T
-        squares = jnp.exp(jax.random.loggamma(key_diagonal, self._half_degrees(), (*shape, size)))
+        squares = xp.exp(jax.random.loggamma(key_diagonal, self._half_degrees(), (*shape, size)))
         below = jax.random.normal(key_below, (*shape, size, size), dtype=float)
-        bartlett = jnp.tril(below, -1) + jnp.sqrt(2.0 * squares)[..., None, :] * jnp.eye(size)
+        bartlett = xp.tril(below, -1) + xp.sqrt(2.0 * squares)[..., None, :] * xp.eye(size)
         factor = linalg.cholesky(self.scatter)
         root = linalg.solve_lower_transposed(factor, bartlett)
         precision = (root[..., :, None, :] * root[..., None, :, :]).sum(-1)
         noise = jax.random.normal(key_mean, (*shape, size, 1), dtype=float)
         spread = linalg.solve_lower_transposed(linalg.cholesky(precision), noise)[..., 0]
-        mean = self.location + spread / jnp.sqrt(self.scale)[..., None]
+        mean = self.location + spread / xp.sqrt(self.scale)[..., None]
         return MeanPrecision(mean, precision)
 
     def _half_degrees(self) -> Array:
         r"""$(\nu + 1 - j) / 2$ for $j = 1..d$: arguments of the multivariate gamma function."""
         size = self.scaled_mean.shape[-1]
-        return 0.5 * (self.degrees[..., None] - jnp.arange(size))
+        return 0.5 * (self.degrees[..., None] - xp.arange(size))

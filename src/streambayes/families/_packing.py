@@ -4,10 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, final
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes.families._base import AbstractFamily
 from streambayes.families._blocks import Blocks
 
@@ -46,10 +46,10 @@ class Packing:
         parts = []
         for name, shape in self._shapes.items():
             count = blocks.counts[name]
-            lead = jnp.shape(count)[: jnp.ndim(count) - len(shape)]
+            lead = xp.shape(count)[: xp.ndim(count) - len(shape)]
             leaves = (*blocks.params[name].naturals(), count)
-            parts += [jnp.reshape(leaf, (*lead, -1)) for leaf in leaves]
-        return jnp.concatenate(parts, -1)
+            parts += [xp.reshape(leaf, (*lead, -1)) for leaf in leaves]
+        return xp.concatenate(parts, -1)
 
     def unpacked(self, packed: Array) -> Blocks:
         """The blocks in such an array."""
@@ -70,9 +70,9 @@ class Packing:
         """Numbers per block, by entry, as one array."""
         parts = []
         for name, shape in self._shapes.items():
-            lead = jnp.shape(per_block[name])[: jnp.ndim(per_block[name]) - len(shape)]
-            parts.append(jnp.reshape(per_block[name], (*lead, -1)))
-        return jnp.concatenate(parts, -1)
+            lead = xp.shape(per_block[name])[: xp.ndim(per_block[name]) - len(shape)]
+            parts.append(xp.reshape(per_block[name], (*lead, -1)))
+        return xp.concatenate(parts, -1)
 
     def by_entry(self, numbers: Array) -> dict[str, Array]:
         """Numbers per block by entry."""
@@ -85,7 +85,7 @@ class Packing:
         """A number per block for each number that is packed of it."""
         if self.num_blocks == 1:
             return numbers
-        return jnp.take(numbers, self._owner, axis=-1, mode="clip")
+        return xp.take(numbers, self._owner, axis=-1, mode="clip")
 
     def _events(self, name: str) -> list[tuple[int, ...]]:
         family = self._families[name]

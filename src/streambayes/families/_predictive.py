@@ -2,12 +2,10 @@
 
 from typing import Any, Self, final
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import betainc, ndtr
 
+from streambayes._core.arrays import xp
 from streambayes._core.numerics import HALF_LOG_TWO_PI, excess, stirling_error
 from streambayes._core.pytree import pytree, static
 from streambayes.families._gamma import Gamma
@@ -44,37 +42,37 @@ class NoisyNormal(AbstractPredictive):
         r"""The distribution of $s + f y$."""
         return type(self)(
             shift + factor * self.location,
-            jnp.square(factor) * self.location_variance,
-            _in_unit(self.precision, jnp.square(factor)),
+            xp.square(factor) * self.location_variance,
+            _in_unit(self.precision, xp.square(factor)),
             self.num_nodes,
         )
 
     def mean(self) -> Array:
-        return jnp.where(self.precision.shape > 0.5, self.location, jnp.nan)
+        return xp.where(self.precision.shape > 0.5, self.location, xp.nan)
 
     def variance(self) -> Array:
         shape = self.precision.shape
-        noise = self.precision.rate / jnp.maximum(shape - 1.0, 1e-300)
-        return jnp.where(shape > 1.0, self.location_variance + noise, jnp.inf)
+        noise = self.precision.rate / xp.maximum(shape - 1.0, 1e-300)
+        return xp.where(shape > 1.0, self.location_variance + noise, xp.inf)
 
     def cdf(self, x: Array) -> Array:
         log_weights, precisions = self._quadrature(x)
-        distance = (x - self.location)[..., None] * jnp.sqrt(precisions)
-        tail = (jnp.exp(log_weights) * ndtr(-jnp.abs(distance))).sum(-1)
-        return jnp.where(x > self.location, 1.0 - tail, tail)
+        distance = (x - self.location)[..., None] * xp.sqrt(precisions)
+        tail = (xp.exp(log_weights) * xp.ndtr(-xp.abs(distance))).sum(-1)
+        return xp.where(x > self.location, 1.0 - tail, tail)
 
     def bracket(self) -> tuple[Array, Array]:
         shape, rate = self.precision.shape, self.precision.rate
-        noise = StudentMarginal(2.0 * shape, self.location, jnp.sqrt(rate / shape))
+        noise = StudentMarginal(2.0 * shape, self.location, xp.sqrt(rate / shape))
         low, high = noise.bracket()
-        reach = 40.0 * jnp.sqrt(self.location_variance)
+        reach = 40.0 * xp.sqrt(self.location_variance)
         return low - reach, high + reach
 
     def log_prob(self, x: Array) -> Array:
         log_weights, precisions = self._quadrature(x)
-        square = precisions * jnp.square(x - self.location)[..., None]
-        log_densities = 0.5 * (jnp.log(precisions) - square) - HALF_LOG_TWO_PI
-        return jax.nn.logsumexp(log_weights + log_densities, axis=-1)
+        square = precisions * xp.square(x - self.location)[..., None]
+        log_densities = 0.5 * (xp.log(precisions) - square) - HALF_LOG_TWO_PI
+        return xp.logsumexp(log_weights + log_densities, axis=-1)
 
     def student_log_prob(self, x: Array) -> Array:
         r"""Log density of a Student distribution that is much the same, at a fraction of the cost.
@@ -85,11 +83,11 @@ class NoisyNormal(AbstractPredictive):
         shape, rate = self.precision.shape, self.precision.rate
         noise = rate / shape
         square = self.location_variance + noise
-        half = shape * jnp.square(square / noise)  # of the degrees of freedom
+        half = shape * xp.square(square / noise)  # of the degrees of freedom
         ratio = half - 0.25 + 0.03125 / half  # Gamma(half + 1/2)^2 / Gamma(half)^2
-        height = 0.5 * jnp.log(ratio / (2.0 * jnp.pi * half * square))
-        distance = jnp.square(x - self.location) / (2.0 * half * square)
-        return height - (half + 0.5) * jnp.log1p(distance)
+        height = 0.5 * xp.log(ratio / (2.0 * xp.pi * half * square))
+        distance = xp.square(x - self.location) / (2.0 * half * square)
+        return height - (half + 0.5) * xp.log1p(distance)
 
     def _quadrature(self, x: Array) -> tuple[Array, Array]:
         r"""Log weights of nodes over $u$, on a last axis, and the precisions $w$ of $y$ there.
@@ -102,24 +100,24 @@ class NoisyNormal(AbstractPredictive):
         where $s > 0$, as $\rho w \le 1 / 4v$. So beyond $l$ and $h$ it falls as fast as a $p(u)$.
         """
         shape, rate = self.precision.shape, self.precision.rate
-        distance = jnp.square(x - self.location) / (2.0 * rate)
+        distance = xp.square(x - self.location) / (2.0 * rate)
         limit = 4.0 * shape * self.location_variance / rate
         is_bounded = distance < limit
-        share = 1.0 - jnp.where(is_bounded, distance, 0.0) / jnp.where(is_bounded, limit, 1.0)
-        near, near_reach = jnp.log(share), _reach(_DROP / (shape * share))[0]
-        low, reach = -jnp.log1p(distance), _reach(_DROP / shape)[0]
+        share = 1.0 - xp.where(is_bounded, distance, 0.0) / xp.where(is_bounded, limit, 1.0)
+        near, near_reach = xp.log(share), _reach(_DROP / (shape * share))[0]
+        low, reach = -xp.log1p(distance), _reach(_DROP / shape)[0]
         is_nearer = is_bounded & (near - near_reach > low - reach)
-        low, reach = jnp.where(is_nearer, near, low), jnp.where(is_nearer, near_reach, reach)
-        high = jnp.log1p(0.5 / shape) + _reach(_DROP / (shape + 0.5))[1]
+        low, reach = xp.where(is_nearer, near, low), xp.where(is_nearer, near_reach, reach)
+        high = xp.log1p(0.5 / shape) + _reach(_DROP / (shape + 0.5))[1]
         # u = l + z + (1 - e^(-z/3)) / 2: at small shapes the tail on the left is long, and smooth
-        start = -jnp.minimum(reach, 3.0 * jnp.log1p(2.0 * reach))
+        start = -xp.minimum(reach, 3.0 * xp.log1p(2.0 * reach))
         step = (high - low - start) / (self.num_nodes - 1)
-        z = start[..., None] + step[..., None] * jnp.arange(self.num_nodes)
-        u = low[..., None] + z - 0.5 * jnp.expm1(-z / 3.0)
-        log_height = 0.5 * jnp.log(shape) - HALF_LOG_TWO_PI - stirling_error(shape)
-        log_step = (log_height + jnp.log(step))[..., None] + jnp.log1p(jnp.exp(-z / 3.0) / 6.0)
+        z = start[..., None] + step[..., None] * xp.arange(self.num_nodes)
+        u = low[..., None] + z - 0.5 * xp.expm1(-z / 3.0)
+        log_height = 0.5 * xp.log(shape) - HALF_LOG_TWO_PI - stirling_error(shape)
+        log_step = (log_height + xp.log(step))[..., None] + xp.log1p(xp.exp(-z / 3.0) / 6.0)
         log_weights = log_step - shape[..., None] * _exp_excess(u)
-        noise = (rate / shape)[..., None] * jnp.exp(-u)
+        noise = (rate / shape)[..., None] * xp.exp(-u)
         return log_weights, 1.0 / (self.location_variance[..., None] + noise)
 
 
@@ -146,28 +144,28 @@ class NegativeBinomial(AbstractPredictive):
 
     def cdf(self, x: Array) -> Array:
         shape, rate = self.rate.shape, self.rate.rate
-        above = jnp.floor(jnp.maximum(x, 0.0)) + 1.0
+        above = xp.floor(xp.maximum(x, 0.0)) + 1.0
         # JAX's function is out of terms, and of digits, where the concentrations are large
         large = shape + above > 1e4
-        safe_shape, safe_above = (jnp.where(large, 1.0, value) for value in (shape, above))
-        few = betainc(safe_shape, safe_above, rate / (1.0 + rate))
+        safe_shape, safe_above = (xp.where(large, 1.0, value) for value in (shape, above))
+        few = xp.betainc(safe_shape, safe_above, rate / (1.0 + rate))
         many = _log_odds_cdf(shape, above, rate)
-        return jnp.where(x < 0.0, 0.0, jnp.where(large, many, few))
+        return xp.where(x < 0.0, 0.0, xp.where(large, many, few))
 
     def bracket(self) -> tuple[Array, Array]:
         _, rate = GammaMarginal(self.rate).bracket()
-        _, exponent = jnp.frexp(rate + 40.0 * jnp.sqrt(rate) + 800.0)
+        _, exponent = xp.frexp(rate + 40.0 * xp.sqrt(rate) + 800.0)
         # halving powers of two meets every count: quantiles are whole numbers
-        reach = jnp.ldexp(jnp.ones_like(rate), exponent)
+        reach = xp.ldexp(xp.ones_like(rate), exponent)
         return -reach, reach
 
     def log_prob(self, x: Array) -> Array:
         shape, rate = self.rate.shape, self.rate.rate
-        inside = (x >= 0.0) & (x == jnp.floor(x))
-        count = jnp.where(inside & (x > 0.0), x, 1.0)
-        some = _log_odds_log_prob(shape, count, rate) - jnp.log(count)
-        none = -shape * jnp.log1p(1.0 / rate)
-        return jnp.where(inside, jnp.where(x > 0.0, some, none), -jnp.inf)
+        inside = (x >= 0.0) & (x == xp.floor(x))
+        count = xp.where(inside & (x > 0.0), x, 1.0)
+        some = _log_odds_log_prob(shape, count, rate) - xp.log(count)
+        none = -shape * xp.log1p(1.0 / rate)
+        return xp.where(inside, xp.where(x > 0.0, some, none), -xp.inf)
 
 
 @final
@@ -183,29 +181,29 @@ class Lomax(AbstractPredictive):
 
     def mean(self) -> Array:
         shape = self.rate.shape
-        finite = self.rate.rate / jnp.maximum(shape - 1.0, 1e-300)
-        return jnp.where(shape > 1.0, finite, jnp.inf)
+        finite = self.rate.rate / xp.maximum(shape - 1.0, 1e-300)
+        return xp.where(shape > 1.0, finite, xp.inf)
 
     def variance(self) -> Array:
-        return jnp.square(self.deviation())
+        return xp.square(self.deviation())
 
     def deviation(self) -> Array:
         shape = self.rate.shape
-        finite = self.mean() * jnp.sqrt(shape / jnp.maximum(shape - 2.0, 1e-300))
-        return jnp.where(shape > 2.0, finite, jnp.inf)
+        finite = self.mean() * xp.sqrt(shape / xp.maximum(shape - 2.0, 1e-300))
+        return xp.where(shape > 2.0, finite, xp.inf)
 
     def cdf(self, x: Array) -> Array:
-        return -jnp.expm1(-self.rate.shape * jnp.log1p(jnp.maximum(x, 0.0) / self.rate.rate))
+        return -xp.expm1(-self.rate.shape * xp.log1p(xp.maximum(x, 0.0) / self.rate.rate))
 
     def bracket(self) -> tuple[Array, Array]:
         # less than 1e-12 of the mass lies beyond; further out, bisection would not come back
-        reach = self.rate.rate * jnp.expm1(jnp.minimum(28.0 / self.rate.shape, 90.0))
-        return jnp.zeros_like(reach), reach
+        reach = self.rate.rate * xp.expm1(xp.minimum(28.0 / self.rate.shape, 90.0))
+        return xp.zeros_like(reach), reach
 
     def log_prob(self, x: Array) -> Array:
         shape, rate = self.rate.shape, self.rate.rate
-        tail = (shape + 1.0) * jnp.log1p(jnp.maximum(x, 0.0) / rate)
-        return jnp.where(x >= 0.0, jnp.log(shape / rate) - tail, -jnp.inf)
+        tail = (shape + 1.0) * xp.log1p(xp.maximum(x, 0.0) / rate)
+        return xp.where(x >= 0.0, xp.log(shape / rate) - tail, -xp.inf)
 
 
 def _in_unit(gamma: Gamma, factor: Any) -> Gamma:
@@ -215,21 +213,21 @@ def _in_unit(gamma: Gamma, factor: Any) -> Gamma:
 
 def _exp_excess(u: Array) -> Array:
     r"""$e^u - 1 - u \ge 0$, to full relative precision near 0."""
-    near = jnp.abs(u) < 0.2
-    small = excess(jnp.expm1(jnp.where(near, u, 0.0)))
-    return jnp.where(near, small, jnp.expm1(u) - u)
+    near = xp.abs(u) < 0.2
+    small = excess(xp.expm1(xp.where(near, u, 0.0)))
+    return xp.where(near, small, xp.expm1(u) - u)
 
 
 def _reach(level: Array) -> tuple[Array, Array]:
     r"""How far to the left and to the right of 0 $e^u - 1 - u$ surely exceeds a level."""
-    left = 0.5 * level + jnp.sqrt(0.25 * jnp.square(level) + 2.0 * level)
-    return left, jnp.log1p(level + jnp.sqrt(2.0 * level))
+    left = 0.5 * level + xp.sqrt(0.25 * xp.square(level) + 2.0 * level)
+    return left, xp.log1p(level + xp.sqrt(2.0 * level))
 
 
 def _log_odds_log_prob(alpha: Array, beta: Array, odds: Array) -> Array:
     r"""Log density of the log odds of $\mathrm{Beta}(\alpha, \beta)$."""
     less, more, odds = _smaller_first(alpha, beta, odds)
-    return _log_odds_height(less, more) - _log_odds_drop(less, more, jnp.log(odds * more / less))
+    return _log_odds_height(less, more) - _log_odds_drop(less, more, xp.log(odds * more / less))
 
 
 def _log_odds_cdf(alpha: Array, beta: Array, odds: Array) -> Array:
@@ -240,34 +238,34 @@ def _log_odds_cdf(alpha: Array, beta: Array, odds: Array) -> Array:
     to the right.
     """
     less, more, turned = _smaller_first(alpha, beta, odds)
-    start = jnp.log(turned * more / less)
+    start = xp.log(turned * more / less)
     level = _DROP / less * (1.0 + less / more)
-    reach = jnp.where(start < 0.0, _reach(level)[0], _reach(2.0 * level)[1])
-    width = jnp.maximum(reach - jnp.abs(start), 0.0)
+    reach = xp.where(start < 0.0, _reach(level)[0], _reach(2.0 * level)[1])
+    width = xp.maximum(reach - xp.abs(start), 0.0)
     nodes, weights = _LEGENDRE
-    away = jnp.abs(start)[..., None] + width[..., None] * (0.5 + 0.5 * nodes)
-    d = jnp.copysign(away, start[..., None])
+    away = xp.abs(start)[..., None] + width[..., None] * (0.5 + 0.5 * nodes)
+    d = xp.copysign(away, start[..., None])
     drop = _log_odds_drop(less[..., None], more[..., None], d)
     log_prob = _log_odds_height(less, more)[..., None] - drop
-    tail = 0.5 * width * (weights * jnp.exp(log_prob)).sum(-1)
+    tail = 0.5 * width * (weights * xp.exp(log_prob)).sum(-1)
     is_lower = (start < 0.0) == (alpha <= beta)
-    return jnp.where(is_lower, tail, 1.0 - tail)
+    return xp.where(is_lower, tail, 1.0 - tail)
 
 
 def _smaller_first(alpha: Array, beta: Array, odds: Array) -> tuple[Array, Array, Array]:
     """The concentrations in order, and the odds, inverted where they changed places."""
-    less, more = jnp.minimum(alpha, beta), jnp.maximum(alpha, beta)
-    return less, more, jnp.where(alpha <= beta, odds, 1.0 / odds)
+    less, more = xp.minimum(alpha, beta), xp.maximum(alpha, beta)
+    return less, more, xp.where(alpha <= beta, odds, 1.0 / odds)
 
 
 def _log_odds_height(alpha: Array, beta: Array) -> Array:
     """Log density of the log odds at their mode, by Stirling's formula."""
     total = alpha + beta
     errors = stirling_error(alpha) + stirling_error(beta) - stirling_error(total)
-    return 0.5 * jnp.log(alpha / total * beta) - HALF_LOG_TWO_PI - errors
+    return 0.5 * xp.log(alpha / total * beta) - HALF_LOG_TWO_PI - errors
 
 
 def _log_odds_drop(alpha: Array, beta: Array, d: Array) -> Array:
     r"""By how much it is less at a distance from the mode; digits are kept for $\alpha \le \beta$."""
     total = alpha + beta
-    return total * jnp.log1p(alpha / total * jnp.expm1(d)) - alpha * d
+    return total * xp.log1p(alpha / total * xp.expm1(d)) - alpha * d

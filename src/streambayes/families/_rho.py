@@ -3,10 +3,10 @@
 import abc
 from typing import Any, ClassVar, NamedTuple, Self
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes.families._base import AbstractFamily
 
 __all__ = ["AbstractRho", "RhoStats"]
@@ -42,7 +42,7 @@ class AbstractRho(AbstractFamily):
         return mean
 
     def sufficient_stats(self, x: Any) -> RhoStats:
-        return RhoStats(jnp.asarray(x))
+        return RhoStats(xp.asarray(x))
 
     def kl(self, other: Self) -> Array:
         r"""$KL = d^2 \int_0^1 (1 - u)\,\mathrm{Var}(\omega + ud)\,du$ with $d$ the gap between the slopes.
@@ -51,13 +51,13 @@ class AbstractRho(AbstractFamily):
         nearly equal ones.
         """
         gap = other.slope - self.slope
-        close = jnp.abs(gap) * jnp.sqrt(self.variance()) < 0.5
-        step = jnp.where(close, gap, 0.0)
-        share = (0.5 * (_NODES + 1.0)).reshape((-1,) + (1,) * jnp.ndim(gap))
+        close = xp.abs(gap) * xp.sqrt(self.variance()) < 0.5
+        step = xp.where(close, gap, 0.0)
+        share = (0.5 * (_NODES + 1.0)).reshape((-1,) + (1,) * xp.ndim(gap))
         weight = (0.5 * _WEIGHTS).reshape(share.shape) * (1.0 - share)
         between = self.with_slope(self.slope + share * step)
-        near = jnp.square(step) * (weight * between.variance()).sum(0)
-        return jnp.where(close, near, self._kl_of_far_slopes(other))
+        near = xp.square(step) * (weight * between.variance()).sum(0)
+        return xp.where(close, near, self._kl_of_far_slopes(other))
 
     def _kl_of_far_slopes(self, other: Self) -> Array:
         return AbstractFamily.kl(self, other)

@@ -3,9 +3,9 @@
 from typing import Any, Self, final
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.precision import as_real
 from streambayes._core.pytree import pytree
 from streambayes.families._base import check_finite
@@ -39,78 +39,78 @@ class TruncatedExponential(AbstractRho):
 
     def log_normalizer(self) -> Array:
         # smooth at 0, where the parts are not: w/2 + ln(sinh(w/2) / (w/2))
-        far = jnp.maximum(self.slope, 0.0) + self._log_mass()
+        far = xp.maximum(self.slope, 0.0) + self._log_mass()
         small, even = self._even_part()
-        return jnp.where(small, 0.5 * self.slope + even, far)
+        return xp.where(small, 0.5 * self.slope + even, far)
 
     def expected_stats(self) -> RhoStats:
         distance = self._mean_distance()
-        return RhoStats(jnp.where(self.slope > 0, 1.0 - distance, distance))
+        return RhoStats(xp.where(self.slope > 0, 1.0 - distance, distance))
 
     def variance(self) -> Array:
         r"""$1/\omega^2 - e^{-|\omega|} / (1 - e^{-|\omega|})^2$."""
-        size = jnp.abs(self.slope)
+        size = xp.abs(self.slope)
         large = size > _SMALL
-        s = jnp.where(large, size, 1.0)
-        far = 1.0 / s**2 - jnp.exp(-s) / jnp.square(jnp.expm1(-s))
-        square = jnp.where(large, 0.0, size) ** 2
+        s = xp.where(large, size, 1.0)
+        far = 1.0 / s**2 - xp.exp(-s) / xp.square(xp.expm1(-s))
+        square = xp.where(large, 0.0, size) ** 2
         near = 1 / 12 + square * (-1 / 240 + square * (1 / 6048 - square / 172800))
-        return jnp.where(large, far, near)
+        return xp.where(large, far, near)
 
     def log_base_measure(self, x: Any) -> Array:
-        return jnp.zeros(jnp.asarray(x).shape)
+        return xp.zeros(xp.asarray(x).shape)
 
     def expected_log_base_measure(self) -> Array:
-        return jnp.zeros(self.batch_shape)
+        return xp.zeros(self.batch_shape)
 
     def is_proper(self) -> Array:
-        return jnp.isfinite(self.slope)
+        return xp.isfinite(self.slope)
 
     def entropy(self) -> Array:
-        return self._log_mass() + jnp.abs(self.slope) * self._mean_distance()
+        return self._log_mass() + xp.abs(self.slope) * self._mean_distance()
 
     def log_prob(self, x: Any) -> Array:
-        x = jnp.asarray(x)
-        distance = jnp.where(self.slope > 0, 1.0 - x, x)
+        x = xp.asarray(x)
+        distance = xp.where(self.slope > 0, 1.0 - x, x)
         inside = (x >= 0) & (x <= 1)
-        return jnp.where(inside, -jnp.abs(self.slope) * distance - self._log_mass(), -jnp.inf)
+        return xp.where(inside, -xp.abs(self.slope) * distance - self._log_mass(), -xp.inf)
 
     def sample(self, key: Array, num_samples: int) -> Array:
         uniform = jax.random.uniform(key, (num_samples, *self.batch_shape), dtype=float)
-        size = jnp.abs(self.slope)
-        safe = jnp.where(size > 1e-12, size, 1.0)
+        size = xp.abs(self.slope)
+        safe = xp.where(size > 1e-12, size, 1.0)
         # the distribution decaying from 0, mirrored for positive slopes
-        decay = -jnp.log1p(uniform * jnp.expm1(-safe)) / safe
-        decay = jnp.where(size > 1e-12, decay, uniform)
-        return jnp.where(self.slope > 0, 1.0 - decay, decay)
+        decay = -xp.log1p(uniform * xp.expm1(-safe)) / safe
+        decay = xp.where(size > 1e-12, decay, uniform)
+        return xp.where(self.slope > 0, 1.0 - decay, decay)
 
     def _log_mass(self) -> Array:
         r"""$\ln((1 - e^{-|\omega|}) / |\omega|)$: the integral of the density relative to its mode."""
-        size = jnp.abs(self.slope)
+        size = xp.abs(self.slope)
         large = size > _SMALL
-        s = jnp.where(large, size, 1.0)
+        s = xp.where(large, size, 1.0)
         small, even = self._even_part()
-        return jnp.where(small, even - 0.5 * size, jnp.log(-jnp.expm1(-s) / s))
+        return xp.where(small, even - 0.5 * size, xp.log(-xp.expm1(-s) / s))
 
     def _even_part(self) -> tuple[Array, Array]:
         r"""Whether $\omega$ is small, and $\ln(\sinh(\omega / 2) / (\omega / 2))$ where it is."""
-        small = jnp.abs(self.slope) <= _SMALL
-        square = jnp.square(jnp.where(small, self.slope, 0.0))
+        small = xp.abs(self.slope) <= _SMALL
+        square = xp.square(xp.where(small, self.slope, 0.0))
         series = 1 / 24 + square * (-1 / 2880 + square * (1 / 181440 - square / 9676800))
         return small, square * series
 
     def _mean_distance(self) -> Array:
         r"""$1 / |\omega| - 1 / (e^{|\omega|} - 1)$: how far from its mode rho is expected."""
-        size = jnp.abs(self.slope)
+        size = xp.abs(self.slope)
         large = size > _SMALL
-        s = jnp.where(large, size, 1.0)
-        near = jnp.where(large, 0.0, size)
+        s = xp.where(large, size, 1.0)
+        near = xp.where(large, 0.0, size)
         square = near * near
         series = 1 / 12 + square * (-1 / 720 + square * (1 / 30240 - square / 1209600))
-        return jnp.where(large, 1.0 / s - 1.0 / jnp.expm1(s), 0.5 - near * series)
+        return xp.where(large, 1.0 / s - 1.0 / xp.expm1(s), 0.5 - near * series)
 
     def _kl_of_far_slopes(self, other: Self) -> Array:
         mine = self._mean_distance()
-        theirs = jnp.where((self.slope > 0) == (other.slope > 0), mine, 1.0 - mine)
-        energy = jnp.abs(other.slope) * theirs - jnp.abs(self.slope) * mine
+        theirs = xp.where((self.slope > 0) == (other.slope > 0), mine, 1.0 - mine)
+        energy = xp.abs(other.slope) * theirs - xp.abs(self.slope) * mine
         return energy + other._log_mass() - self._log_mass()

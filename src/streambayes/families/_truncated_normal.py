@@ -3,10 +3,10 @@
 from typing import Any, Self, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.pytree import pytree
 from streambayes.families._base import check_finite, check_positive, on_one_batch
 from streambayes.families._rho import AbstractRho, RhoStats
@@ -42,7 +42,7 @@ class TruncatedNormal(AbstractRho):
 
     def log_normalizer(self) -> Array:
         mode = self._mode()
-        at_mode = self.slope * mode - 0.5 * jnp.square(mode) / self.variance_before
+        at_mode = self.slope * mode - 0.5 * xp.square(mode) / self.variance_before
         return at_mode + self._log_mass()
 
     def expected_stats(self) -> RhoStats:
@@ -51,69 +51,69 @@ class TruncatedNormal(AbstractRho):
     def variance(self) -> Array:
         offset, log_mass = self._quadrature()
         deviation = offset - self._mean_offset()[..., None]
-        return (jax.nn.softmax(log_mass, axis=-1) * jnp.square(deviation)).sum(-1)
+        return (xp.softmax(log_mass, axis=-1) * xp.square(deviation)).sum(-1)
 
     def cdf(self, x: Any) -> Array:
         """Probability that rho is at most ``x``."""
         low, high = self._window()
-        offset = jnp.clip(jnp.asarray(x) - self._mode(), low, high)
+        offset = xp.clip(xp.asarray(x) - self._mode(), low, high)
         _, below = self._quadrature_between(low, offset)
         _, total = self._quadrature_between(low, high)
-        return jnp.exp(jax.nn.logsumexp(below, axis=-1) - jax.nn.logsumexp(total, axis=-1))
+        return xp.exp(xp.logsumexp(below, axis=-1) - xp.logsumexp(total, axis=-1))
 
     def log_base_measure(self, x: Any) -> Array:
-        return -0.5 * jnp.square(jnp.asarray(x)) / self.variance_before
+        return -0.5 * xp.square(xp.asarray(x)) / self.variance_before
 
     def expected_log_base_measure(self) -> Array:
-        square = jnp.square(self.mean()) + self.variance()
+        square = xp.square(self.mean()) + self.variance()
         return -0.5 * square / self.variance_before
 
     def is_proper(self) -> Array:
-        return jnp.isfinite(self.slope) & (self.variance_before > 0)
+        return xp.isfinite(self.slope) & (self.variance_before > 0)
 
     def entropy(self) -> Array:
         offset, log_mass = self._quadrature()
-        expected = (jax.nn.softmax(log_mass, axis=-1) * self._log_density(offset)).sum(-1)
+        expected = (xp.softmax(log_mass, axis=-1) * self._log_density(offset)).sum(-1)
         return self._log_mass() - expected
 
     def log_prob(self, x: Any) -> Array:
-        x = jnp.asarray(x)
+        x = xp.asarray(x)
         log_density = self._log_density((x - self._mode())[..., None])[..., 0] - self._log_mass()
-        return jnp.where((x >= 0) & (x <= 1), log_density, -jnp.inf)
+        return xp.where((x >= 0) & (x <= 1), log_density, -xp.inf)
 
     def sample(self, key: Array, num_samples: int) -> Array:
         target = jax.random.uniform(key, (num_samples, *self.batch_shape), dtype=float)
         mode, (low, high) = self._mode(), self._window()
         start = (
-            jnp.broadcast_to(mode + low, target.shape),
-            jnp.broadcast_to(mode + high, target.shape),
+            xp.broadcast_to(mode + low, target.shape),
+            xp.broadcast_to(mode + high, target.shape),
         )
 
         def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
             below, above = bracket
             middle = 0.5 * (below + above)
             short = self.cdf(middle) < target
-            return jnp.where(short, middle, below), jnp.where(short, above, middle)
+            return xp.where(short, middle, below), xp.where(short, above, middle)
 
-        below, above = jax.lax.fori_loop(0, 60, halve, start)
+        below, above = xp.fori_loop(0, 60, halve, start)
         middle: Array = 0.5 * (below + above)
         return middle
 
     def _mode(self) -> Array:
-        return jnp.clip(self.slope * self.variance_before, 0.0, 1.0)
+        return xp.clip(self.slope * self.variance_before, 0.0, 1.0)
 
     def _window(self) -> tuple[Array, Array]:
         """Ends of the part that carries the mass, as offsets from the mode."""
         mode = self._mode()
-        pull = jnp.abs(self.slope - mode / self.variance_before)
+        pull = xp.abs(self.slope - mode / self.variance_before)
         # pull * d + d^2 / 2v = depth
-        reach = 2.0 * _DEPTH / (pull + jnp.sqrt(pull**2 + 2.0 * _DEPTH / self.variance_before))
-        return -jnp.minimum(mode, reach), jnp.minimum(1.0 - mode, reach)
+        reach = 2.0 * _DEPTH / (pull + xp.sqrt(pull**2 + 2.0 * _DEPTH / self.variance_before))
+        return -xp.minimum(mode, reach), xp.minimum(1.0 - mode, reach)
 
     def _log_density(self, offset: Array) -> Array:
         """Log density relative to the mode, at offsets from it on a last axis."""
         tilt = (self.slope - self._mode() / self.variance_before)[..., None]
-        return tilt * offset - 0.5 * jnp.square(offset) / self.variance_before[..., None]
+        return tilt * offset - 0.5 * xp.square(offset) / self.variance_before[..., None]
 
     def _quadrature(self) -> tuple[Array, Array]:
         return self._quadrature_between(*self._window())
@@ -122,11 +122,11 @@ class TruncatedNormal(AbstractRho):
         """Nodes as offsets from the mode and log of weight times density, on a last axis."""
         half = 0.5 * (high - low)[..., None]
         offset = low[..., None] + half * (_NODES + 1.0)
-        return offset, self._log_density(offset) + jnp.log(half * _WEIGHTS)
+        return offset, self._log_density(offset) + xp.log(half * _WEIGHTS)
 
     def _log_mass(self) -> Array:
         """Log of the integral of the density relative to its mode."""
-        return jax.nn.logsumexp(self._quadrature()[1], axis=-1)
+        return xp.logsumexp(self._quadrature()[1], axis=-1)
 
     def _kl_of_far_slopes(self, other: Self) -> Array:
         # ln q - ln p is linear in rho: its expectation is its value at the mean
@@ -137,4 +137,4 @@ class TruncatedNormal(AbstractRho):
 
     def _mean_offset(self) -> Array:
         offset, log_mass = self._quadrature()
-        return (jax.nn.softmax(log_mass, axis=-1) * offset).sum(-1)
+        return (xp.softmax(log_mass, axis=-1) * offset).sum(-1)

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, final, get_args
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
+from streambayes._core.precision import to_host
 from streambayes._core.pytree import definition, pytree
 from streambayes.families import AbstractBelief, Bank, Blocks, Packing
 from streambayes.forgetting._base import AbstractForgetting, Clock, Report, total
@@ -157,10 +158,10 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             log_trust={name: _target(each) + np.log(UNTRIED) for name, each in ages.items()},
             ages=ages,
             seen={
-                name: jnp.full(count.shape, _EMPTY, float) for name, count in prior.counts.items()
+                name: xp.full(count.shape, _EMPTY, float) for name, count in prior.counts.items()
             },
-            passed=jnp.zeros(()),
-            unit=jnp.ones(()) if self.clock == "rows" else jnp.zeros(()),
+            passed=xp.zeros(()),
+            unit=xp.ones(()) if self.clock == "rows" else xp.zeros(()),
         )
 
     def belief(self, memory: AutoMemory) -> Bank:
@@ -187,23 +188,23 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         )
         if self.clock == "time":  # what was born before times were known has lived since the start
             known = memory.unit > 0
-            ages = jnp.where(known | _is_unborn(ages), ages, time.before)
-            seen = jnp.where(known | (seen < 0), seen, time.before)
+            ages = xp.where(known | _is_unborn(ages), ages, time.before)
+            seen = xp.where(known | (seen < 0), seen, time.before)
         target = _target(ages)
         # one choice for all blocks is weighed with every batch
-        weighed = jnp.full_like(seen, seen.max()) if self.shared else seen
-        steps, aged = (time.after - jnp.maximum(last, 0.0) for last in (seen, weighed))
+        weighed = xp.full_like(seen, seen.max()) if self.shared else seen
+        steps, aged = (time.after - xp.maximum(last, 0.0) for last in (seen, weighed))
         # at one and the same time rows are all there is to count
-        by_rows = clock.rows / jnp.maximum(clock.rows_seen + clock.rows, 1.0)
-        share = jnp.where(aged > 0, aged / jnp.maximum(time.after, 1e-300), by_rows)
-        share = jnp.where(weighed >= 0, share, 1.0)
-        shared = jnp.logaddexp(jnp.log1p(-share) + before, jnp.log(share) + target)
+        by_rows = clock.rows / xp.maximum(clock.rows_seen + clock.rows, 1.0)
+        share = xp.where(aged > 0, aged / xp.maximum(time.after, 1e-300), by_rows)
+        share = xp.where(weighed >= 0, share, 1.0)
+        shared = xp.logaddexp(xp.log1p(-share) + before, xp.log(share) + target)
         members = packing.packed(memory.bank.members)[: _RECALLS.start]
-        held = jnp.concatenate([members, packing.packed(memory.recalls)])
-        unit = jnp.where(time.unit > 0, time.unit, 1.0)
-        fades = jnp.exp(-steps / (unit * HORIZONS)[:, None])
-        others = jnp.ones((_NUM_SLOTS - len(HORIZONS), packing.num_blocks))
-        keep = packing.repeated(jnp.concatenate([fades, others]))
+        held = xp.concatenate([members, packing.packed(memory.recalls)])
+        unit = xp.where(time.unit > 0, time.unit, 1.0)
+        fades = xp.exp(-steps / (unit * HORIZONS)[:, None])
+        others = xp.ones((_NUM_SLOTS - len(HORIZONS), packing.num_blocks))
+        keep = packing.repeated(xp.concatenate([fades, others]))
         tempered = keep * held + (1.0 - keep) * packing.packed(prior)
         return AutoAnchor(
             packed=tempered,
@@ -211,7 +212,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             log_shared=packing.by_entry(shared),
             log_target=target,
             memory=memory,
-            retained=(jnp.exp(before) * _counts(packing, held)).sum(0),
+            retained=(xp.exp(before) * _counts(packing, held)).sum(0),
             prior=prior,
             ages=ages,
             seen=seen,
@@ -242,7 +243,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             for name, message in self.message(anchor, belief).params.items()
         }
         log_weights = Packing(anchor.prior).side_by_side(belief.log_weights)
-        log_evidence = jax.nn.logsumexp(log_weights, axis=0)
+        log_evidence = xp.logsumexp(log_weights, axis=0)
         return total(spent) - (log_evidence[0] if self.shared else log_evidence.sum())
 
     def message(self, anchor: AutoAnchor, belief: AbstractBelief) -> Blocks:
@@ -260,7 +261,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
 
     def is_proper(self, anchor: AutoAnchor) -> Array:
         del anchor  # averages of the prior and of posteriors, which are proper
-        return jnp.ones((), bool)
+        return xp.ones((), bool)
 
     def close(
         self, anchor: AutoAnchor, belief: AbstractBelief, clock: Clock
@@ -272,9 +273,9 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         learned = _Slots(
             members=members,
             recalls=members[_RECALLS],
-            log_weights=jax.nn.log_softmax(packing.side_by_side(belief.log_weights), axis=0),
+            log_weights=xp.log_softmax(packing.side_by_side(belief.log_weights), axis=0),
             log_trust=self._trusted(anchor, packing, believed, members[_NEWBORN] - prior, clock),
-            ages=jnp.where(anchor.ages >= 0, anchor.ages + anchor.aged, anchor.ages),
+            ages=xp.where(anchor.ages >= 0, anchor.ages + anchor.aged, anchor.ages),
         )
         # a block without rows in this batch stays as it is; the next time all that has passed counts
         has_rows = _counts(packing, members[_NEWBORN]) > 0
@@ -286,7 +287,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             ages=packing.side_by_side(before.ages),
         )
         if self.shared:  # slots are those of all blocks, so its members move along
-            chosen = jnp.where(packing.repeated(has_rows), members, _undisturbed(packing, held))
+            chosen = xp.where(packing.repeated(has_rows), members, _undisturbed(packing, held))
             after = _reborn(packing, learned._replace(members=chosen), anchor, prior, has_rows)
         else:
             after = _reborn(packing, learned, anchor, prior, has_rows)
@@ -297,7 +298,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             recalls=packing.unpacked(after.recalls),
             log_trust=packing.by_entry(after.log_trust),
             ages=packing.by_entry(after.ages),
-            seen=packing.by_entry(jnp.where(has_rows, anchor.passed, kept)),
+            seen=packing.by_entry(xp.where(has_rows, anchor.passed, kept)),
             passed=anchor.passed,
             unit=anchor.unit,
         )
@@ -305,11 +306,10 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
 
     def forecast(self, memory: AutoMemory, belief: AbstractBelief) -> Bank:
         assert isinstance(belief, Bank)
-        bank = belief.normalized()
-        weights = {
-            name: jnp.logaddexp(log_trust, _log_rest(log_trust) + bank.log_weights[name])
-            for name, log_trust in memory.log_trust.items()
-        }
+        weights = {}
+        for name, log_weights in to_host(belief.log_weights).items():
+            trust, normal = to_host(memory.log_trust[name]), xp.log_softmax(log_weights, axis=0)
+            weights[name] = xp.logaddexp(trust, _log_rest(trust) + normal)
         return self._bank(weights, belief.members)
 
     def changed_within(self, memory: AutoMemory, span: Any) -> PerBlock:
@@ -326,19 +326,19 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         held = anchor.memory
         counts = _counts(packing, message)
         # where the choice is one, a row is one of the model
-        rows = jnp.full_like(counts, clock.rows) if self.shared else counts
+        rows = xp.full_like(counts, clock.rows) if self.shared else counts
         gained = _gained(packing, members, message, rows)
         if self.shared:
-            gained = jnp.broadcast_to(gained.sum(1, keepdims=True), gained.shape)
-        share = jnp.where(clock.rows_seen > 0, 1.0 / (clock.rows_seen + clock.rows), 0.0)
+            gained = xp.broadcast_to(gained.sum(1, keepdims=True), gained.shape)
+        share = xp.where(clock.rows_seen > 0, 1.0 / (clock.rows_seen + clock.rows), 0.0)
         log_trust = packing.side_by_side(held.log_trust)
         log_weights = packing.side_by_side(held.bank.log_weights)
-        believed = jax.nn.logsumexp(log_weights + gained, axis=0)
+        believed = xp.logsumexp(log_weights + gained, axis=0)
         joint = log_trust + gained
-        total = jnp.logaddexp(jax.nn.logsumexp(joint, axis=0), _log_rest(log_trust) + believed)
-        return jnp.logaddexp(
-            jnp.log1p(-share) + joint - total,
-            jnp.log(share) + np.log(UNTRIED) + anchor.log_target,
+        total = xp.logaddexp(xp.logsumexp(joint, axis=0), _log_rest(log_trust) + believed)
+        return xp.logaddexp(
+            xp.log1p(-share) + joint - total,
+            xp.log(share) + np.log(UNTRIED) + anchor.log_target,
         )
 
     def _bank(self, log_weights: PerBlock, members: Blocks) -> Bank:
@@ -352,19 +352,17 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         after: "_Slots",
         has_rows: Array,
     ) -> Report:
-        kept = (jnp.exp(log_weights) * _counts(packing, anchor.packed)).sum(0)
-        kept = jnp.where(has_rows, kept, anchor.retained)
+        kept = (xp.exp(log_weights) * _counts(packing, anchor.packed)).sum(0)
+        kept = xp.where(has_rows, kept, anchor.retained)
         shared = packing.side_by_side(anchor.log_shared)
-        gain = jnp.where(jnp.isfinite(shared), log_weights - shared, -jnp.inf)
+        gain = xp.where(xp.isfinite(shared), log_weights - shared, -xp.inf)
         before = packing.side_by_side(anchor.memory.bank.log_weights)
-        switched, stayed = jax.nn.logsumexp(
-            jnp.stack([anchor.log_target + gain, before + gain]), axis=1
-        )
+        switched, stayed = xp.logsumexp(xp.stack([anchor.log_target + gain, before + gain]), axis=1)
         reach = _reach(after.ages, anchor.unit)
-        unit = jnp.where(anchor.unit > 0, anchor.unit, 1.0)
-        weights = jnp.exp(after.log_weights)
+        unit = xp.where(anchor.unit > 0, anchor.unit, 1.0)
+        weights = xp.exp(after.log_weights)
         found = {
-            "log_bf": jnp.where(has_rows, switched - stayed, 0.0),
+            "log_bf": xp.where(has_rows, switched - stayed, 0.0),
             "drifting": _within(after.log_weights, reach, 0.25 * anchor.passed),
             "recalled": weights[_RECALLS].sum(0),
             "memory": _by_horizon(weights, reach / unit),
@@ -380,14 +378,14 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         if self.clock == "rows":
             return _Time(clock.rows, clock.rows_seen, clock.rows_seen + clock.rows, memory.unit)
         known = memory.unit > 0
-        unit = jnp.where(known, memory.unit, clock.elapsed / jnp.maximum(clock.rows, 1.0))
-        before = jnp.where(known, memory.passed, clock.rows_seen * unit)
+        unit = xp.where(known, memory.unit, clock.elapsed / xp.maximum(clock.rows, 1.0))
+        before = xp.where(known, memory.passed, clock.rows_seen * unit)
         return _Time(clock.elapsed, before, before + clock.elapsed, unit)
 
 
 def _ratio(kept: Array, had: Array) -> Array:
     """The share of what was had that is kept; all of it where there was nothing."""
-    return jnp.where(had > 0, jnp.minimum(kept / jnp.where(had > 0, had, 1.0), 1.0), 1.0)
+    return xp.where(had > 0, xp.minimum(kept / xp.where(had > 0, had, 1.0), 1.0), 1.0)
 
 
 class _Time(NamedTuple):
@@ -403,24 +401,24 @@ def _unborn(shape: tuple[int, ...]) -> Array:
     """Ages before any batch: one newborn restart."""
     ages = np.full((2 * _NUM_BORN, *shape), _EMPTY)
     ages[_NUM_BORN - 1] = 0.0
-    return jnp.asarray(ages)
+    return xp.asarray(ages)
 
 
 def _is_unborn(age: Array) -> Array:
     """Slots that are empty or newborn."""
-    place = jnp.arange(2 * _NUM_BORN).reshape(-1, *(1,) * (age.ndim - 1))
+    place = xp.arange(2 * _NUM_BORN).reshape(-1, *(1,) * (age.ndim - 1))
     return (age < 0) | (place % _NUM_BORN == _NUM_BORN - 1)
 
 
 def _target(ages: Array) -> Array:
     """Log of the weights that sharing moves towards: a quarter each to fades and recalls, half to the newborn."""
-    fades = jnp.full((len(HORIZONS), *ages.shape[1:]), 0.25 / len(HORIZONS))
-    newborn = (jnp.arange(_NUM_BORN) == _NUM_BORN - 1).reshape(-1, *(1,) * (ages.ndim - 1))
-    restarts = jnp.broadcast_to(0.5 * newborn, ages[:_NUM_BORN].shape)
+    fades = xp.full((len(HORIZONS), *ages.shape[1:]), 0.25 / len(HORIZONS))
+    newborn = (xp.arange(_NUM_BORN) == _NUM_BORN - 1).reshape(-1, *(1,) * (ages.ndim - 1))
+    restarts = xp.broadcast_to(0.5 * newborn, ages[:_NUM_BORN].shape)
     live = ages[_NUM_BORN:] >= 0
-    recalls = 0.25 * live / jnp.maximum(live.sum(0), 1)
-    weights = jnp.concatenate([fades, restarts, recalls])
-    return jnp.log(weights) - jnp.log(weights.sum(0))
+    recalls = 0.25 * live / xp.maximum(live.sum(0), 1)
+    weights = xp.concatenate([fades, restarts, recalls])
+    return xp.log(weights) - xp.log(weights.sum(0))
 
 
 def _reach(ages: Array, unit: Array) -> Array:
@@ -428,25 +426,25 @@ def _reach(ages: Array, unit: Array) -> Array:
 
     Until the time per row is known, nothing is said to be recent.
     """
-    age = jnp.where((ages >= 0) & (unit <= 0), jnp.inf, ages)
-    restarts = jnp.where(age[:_NUM_BORN] >= 0, age[:_NUM_BORN], jnp.nan)
-    fades = jnp.where(unit > 0, unit, jnp.inf) * HORIZONS
-    fades = jnp.broadcast_to(
+    age = xp.where((ages >= 0) & (unit <= 0), xp.inf, ages)
+    restarts = xp.where(age[:_NUM_BORN] >= 0, age[:_NUM_BORN], xp.nan)
+    fades = xp.where(unit > 0, unit, xp.inf) * HORIZONS
+    fades = xp.broadcast_to(
         fades.reshape(-1, *(1,) * (age.ndim - 1)), (len(HORIZONS), *age.shape[1:])
     )
-    return jnp.concatenate([fades, restarts, jnp.full_like(restarts, jnp.nan)])
+    return xp.concatenate([fades, restarts, xp.full_like(restarts, xp.nan)])
 
 
 def _within(log_weights: Array, reach: Array, span: Any) -> Array:
     """The weight of slots that reach no further back than so far."""
-    return jnp.where(reach <= span, jnp.exp(log_weights), 0.0).sum(0)
+    return xp.where(reach <= span, xp.exp(log_weights), 0.0).sum(0)
 
 
 def _pooled(per_slot: PerBlock) -> PerBlock:
     """Sums over all blocks, for every block."""
     pooled = sum(each.reshape(_NUM_SLOTS, -1).sum(1) for each in per_slot.values())
     return {
-        name: jnp.broadcast_to(jnp.reshape(pooled, (-1, *(1,) * (each.ndim - 1))), each.shape)
+        name: xp.broadcast_to(xp.reshape(pooled, (-1, *(1,) * (each.ndim - 1))), each.shape)
         for name, each in per_slot.items()
     }
 
@@ -456,15 +454,15 @@ def _gained(packing: Packing, members: Array, message: Array, rows: Array) -> Ar
 
     No more than the mean of the log predictive densities of the $n$ rows, and equal to it for one row.
     """
-    one = packing.repeated(1.0 / jnp.maximum(rows, 1.0)) * message
-    ends = packing.unpacked(jnp.stack([members, members + one]))
-    before, after = packing.side_by_side(ends.log_normalizers())
-    return after - before
+    one = packing.repeated(1.0 / xp.maximum(rows, 1.0)) * message
+    ends = packing.unpacked(xp.stack([members, members + one]))
+    found = packing.side_by_side(ends.log_normalizers())
+    return found[1] - found[0]
 
 
 def _log_rest(log_trust: Array) -> Array:
     """Log of what trust lacks to 1."""
-    return jnp.log(jnp.maximum(1.0 - jnp.exp(log_trust).sum(0), 0.0))
+    return xp.log(xp.maximum(1.0 - xp.exp(log_trust).sum(0), 0.0))
 
 
 def _counts(packing: Packing, packed: Array) -> Array:
@@ -486,13 +484,13 @@ class _Slots(NamedTuple):
         numbers = packing.repeated(chosen)
         masks = (numbers, numbers, chosen, chosen, chosen)
         pairs = zip(masks, self, others, strict=True)
-        return _Slots(*(jnp.where(mask, mine, theirs) for mask, mine, theirs in pairs))
+        return _Slots(*(xp.where(mask, mine, theirs) for mask, mine, theirs in pairs))
 
 
 def _undisturbed(packing: Packing, held: _Slots) -> Array:
     """Members after a batch without rows: what starts over with it starts over in other blocks only."""
-    weights = packing.repeated(jnp.exp(jax.nn.log_softmax(held.log_weights, axis=0)))
-    return held.members.at[_NEWBORN].set((weights * held.members).sum(0))
+    weights = packing.repeated(xp.exp(xp.log_softmax(held.log_weights, axis=0)))
+    return xp.put(held.members, _NEWBORN, (weights * held.members).sum(0))
 
 
 def _reborn(
@@ -500,37 +498,34 @@ def _reborn(
 ) -> _Slots:
     """After a batch: one restart and one recall leave, others take their places, new ones are born."""
     log_weights, log_trust = (
-        jnp.stack([each[_RESTARTS], each[_RECALLS]])
-        for each in (slots.log_weights, slots.log_trust)
+        xp.stack([each[_RESTARTS], each[_RECALLS]]) for each in (slots.log_weights, slots.log_trust)
     )
     ages = slots.ages.reshape(2, _NUM_BORN, -1)
     move = _Move.of(log_weights, ages)
     born, trusted = (
         move.merged(each).reshape(2 * _NUM_BORN, -1) for each in (log_weights, log_trust)
     )
-    after = jnp.concatenate([slots.log_weights[_FADES], born])
+    after = xp.concatenate([slots.log_weights[_FADES], born])
     restarts, recalls = (
         _Move(*(packing.repeated(place[kind]) for place in move)) for kind in (0, 1)
     )
     learned = slots.members[_RECALLS]
-    older = jnp.concatenate(
-        [slots.members[_FADES], restarts.moved(slots.members[_RESTARTS], prior)]
-    )
+    older = xp.concatenate([slots.members[_FADES], restarts.moved(slots.members[_RESTARTS], prior)])
     # a recall goes on from where it was, less what it was not believed to have seen
-    believed = packing.repeated(jnp.exp(slots.log_weights[_RECALLS]))
+    believed = packing.repeated(xp.exp(slots.log_weights[_RECALLS]))
     before = anchor.packed[_RECALLS]
     gone_on = believed * learned + (1.0 - believed) * before
-    gone_on = jnp.where(packing.repeated(has_rows), gone_on, before)
+    gone_on = xp.where(packing.repeated(has_rows), gone_on, before)
     # the newborn has no weight yet, so any will do to find what it is born from
-    unborn = jnp.concatenate([older, recalls.moved(gone_on, prior)])
-    weights = packing.repeated(jnp.exp(jax.nn.log_softmax(after, axis=0)))
+    unborn = xp.concatenate([older, recalls.moved(gone_on, prior)])
+    weights = packing.repeated(xp.exp(xp.log_softmax(after, axis=0)))
     snapshot = (weights * unborn).sum(0)
     return _Slots(
-        members=jnp.concatenate([older, recalls.moved(learned, snapshot)]),
+        members=xp.concatenate([older, recalls.moved(learned, snapshot)]),
         recalls=recalls.moved(gone_on, snapshot),
         log_weights=after,
-        log_trust=jnp.concatenate([slots.log_trust[_FADES], trusted]),
-        ages=move.moved(ages, jnp.zeros((2, packing.num_blocks))).reshape(2 * _NUM_BORN, -1),
+        log_trust=xp.concatenate([slots.log_trust[_FADES], trusted]),
+        ages=move.moved(ages, xp.zeros((2, packing.num_blocks))).reshape(2 * _NUM_BORN, -1),
     )
 
 
@@ -538,7 +533,7 @@ def _selected(chosen: Mapping[str, Any], some: AutoMemory, others: AutoMemory) -
     """Blocks of one memory where they are chosen, those of the other elsewhere; the clock is the first one's."""
 
     def of_blocks(mine: PerBlock, theirs: PerBlock) -> PerBlock:
-        return {name: jnp.where(chosen[name], mine[name], theirs[name]) for name in mine}
+        return {name: xp.where(chosen[name], mine[name], theirs[name]) for name in mine}
 
     return AutoMemory(
         bank=dataclasses.replace(
@@ -572,19 +567,19 @@ class _Move(NamedTuple):
     @classmethod
     def of(cls, log_weights: Array, ages: Array) -> "_Move":
         older, younger = ages[..., :-1, :], ages[..., 1:, :]
-        ratio = jnp.where(older == younger, 1.0, older / younger)
+        ratio = xp.where(older == younger, 1.0, older / younger)
         nearest = _first_least(ratio)
         pair = [_at(log_weights, nearest + k) for k in (0, 1)]
-        lighter = jnp.where(pair[0] < pair[1], nearest, nearest + 1)
+        lighter = xp.where(pair[0] < pair[1], nearest, nearest + 1)
         is_full = ages[..., 0, :] >= 0
-        dropped = jnp.where(is_full, lighter, 0)
-        return cls(dropped, jnp.where(is_full, 2 * nearest + 1 - lighter, 0))
+        dropped = xp.where(is_full, lighter, 0)
+        return cls(dropped, xp.where(is_full, 2 * nearest + 1 - lighter, 0))
 
     def moved(self, slots: Array, newborn: Array) -> Array:
         """The slots without the one that is dropped, and the newborn last."""
         is_beyond = _places(_NUM_BORN - 1) >= self.dropped[..., None, :]
-        kept = jnp.where(is_beyond, slots[..., 1:, :], slots[..., :-1, :])
-        return jnp.concatenate([kept, newborn[..., None, :]], -2)
+        kept = xp.where(is_beyond, slots[..., 1:, :], slots[..., :-1, :])
+        return xp.concatenate([kept, newborn[..., None, :]], -2)
 
     def merged(self, log_weights: Array) -> Array:
         """The same for log weights, with what the dropped slot leaves to its heir."""
@@ -592,25 +587,25 @@ class _Move(NamedTuple):
         inherits = (_places(_NUM_BORN) == self.heir[..., None, :]) & (self.heir != self.dropped)[
             ..., None, :
         ]
-        sums = jnp.where(inherits, jnp.logaddexp(log_weights, left), log_weights)
-        return self.moved(sums, jnp.full_like(left[..., 0, :], -jnp.inf))
+        sums = xp.where(inherits, xp.logaddexp(log_weights, left), log_weights)
+        return self.moved(sums, xp.full_like(left[..., 0, :], -xp.inf))
 
 
 def _places(size: int) -> Array:
-    return jnp.arange(size)[:, None]
+    return xp.arange(size)[:, None]
 
 
 def _first_least(values: Array) -> Array:
     """The first place of the least value on the last axis but one."""
     size = values.shape[-2]
     least = values == values.min(-2, keepdims=True)
-    return jnp.where(least, _places(size), size - 1).min(-2)
+    return xp.where(least, _places(size), size - 1).min(-2)
 
 
 def _at(values: Array, place: Array) -> Array:
     """The value at a place on the last axis but one."""
     chosen = _places(values.shape[-2]) == place[..., None, :]
-    return jnp.where(chosen, values, -jnp.inf).max(-2)
+    return xp.where(chosen, values, -xp.inf).max(-2)
 
 
 def _slots(blocks: Blocks, which: Any) -> Blocks:
@@ -620,14 +615,14 @@ def _slots(blocks: Blocks, which: Any) -> Blocks:
 
 def _repeated(blocks: Blocks, times: int) -> Blocks:
     copies: Blocks = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (times, *jnp.shape(leaf))), blocks
+        lambda leaf: xp.broadcast_to(leaf, (times, *xp.shape(leaf))), blocks
     )
     return copies
 
 
 def _by_horizon(weights: Array, reach: Array) -> Array:
     """Weights of fades and restarts by the horizon that is nearest to what they reach, (16, blocks)."""
-    rows = jnp.maximum(reach[_RESTARTS], HORIZONS[0])  # NaN stays
-    place = jnp.clip(jnp.round(jnp.log2(rows / HORIZONS[0])), 0, len(HORIZONS) - 2)
-    kinds = jnp.arange(len(HORIZONS)).reshape(-1, 1, 1)
-    return weights[_FADES] + jnp.where(place == kinds, weights[_RESTARTS], 0.0).sum(1)
+    rows = xp.maximum(reach[_RESTARTS], HORIZONS[0])  # NaN stays
+    place = xp.clip(xp.round(xp.log2(rows / HORIZONS[0])), 0, len(HORIZONS) - 2)
+    kinds = xp.arange(len(HORIZONS)).reshape(-1, 1, 1)
+    return weights[_FADES] + xp.where(place == kinds, weights[_RESTARTS], 0.0).sum(1)

@@ -5,10 +5,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, final
 
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.pytree import pytree
 from streambayes.families import AbstractBelief, Blocks, Point
 
@@ -241,7 +241,7 @@ class AbstractSinglePrior(AbstractTempered[PriorAnchor]):
 
 def total(per_block: Mapping[str, Array]) -> Array:
     """Sum over all blocks."""
-    return jnp.stack([values.sum() for values in per_block.values()]).sum()
+    return xp.stack([values.sum() for values in per_block.values()]).sum()
 
 
 def settle_numbers(policy: AbstractForgetting[Any, Any]) -> None:

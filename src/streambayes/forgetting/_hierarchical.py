@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.pytree import definition, number, pytree
 from streambayes.families import (
     AbstractBelief,
@@ -81,7 +81,7 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
     @final
     def open(self, memory: Blocks, prior: Blocks, clock: Clock) -> HierarchicalAnchor:
         del clock
-        return self._anchor(memory, prior, self.pooled(jax.tree.map(jnp.zeros_like, memory.counts)))
+        return self._anchor(memory, prior, self.pooled(jax.tree.map(xp.zeros_like, memory.counts)))
 
     @final
     def weigh(
@@ -89,7 +89,7 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
     ) -> dict[str, Array]:
         """Per block, how far the belief is from the prior and from yesterday: an axis of two leads."""
         del expectations
-        ends = jax.tree.map(lambda *parts: jnp.stack(parts), anchor.prior, anchor.previous)
+        ends = jax.tree.map(lambda *parts: xp.stack(parts), anchor.prior, anchor.previous)
         return belief.summary().kl(ends)  # one program for the two
 
     @final
@@ -119,7 +119,7 @@ class AbstractHierarchical(AbstractTempered[HierarchicalAnchor]):
     ) -> tuple[Blocks, Report]:
         del clock
         spread = jax.tree.map(
-            lambda slope: jnp.sqrt(self.rho_prior.with_slope(slope).variance()), anchor.omega
+            lambda slope: xp.sqrt(self.rho_prior.with_slope(slope).variance()), anchor.omega
         )
         return belief.summary(), Report(rho=anchor.rho, omega=anchor.omega, rho_sd=spread)
 

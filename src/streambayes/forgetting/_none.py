@@ -2,8 +2,7 @@
 
 from typing import final
 
-import jax.numpy as jnp
-
+from streambayes._core.arrays import xp
 from streambayes._core.pytree import definition
 from streambayes.families import Blocks
 from streambayes.forgetting._base import AbstractSinglePrior, Clock, PriorAnchor
@@ -22,4 +21,4 @@ class SVB(AbstractSinglePrior):
 
     def open(self, memory: Blocks, prior: Blocks, clock: Clock) -> PriorAnchor:
         del prior, clock
-        return PriorAnchor(tempered=memory, rho=jnp.ones(()))
+        return PriorAnchor(tempered=memory, rho=xp.ones(()))

@@ -4,9 +4,9 @@ import abc
 from collections.abc import Mapping
 from typing import Any, ClassVar, final
 
-import jax.numpy as jnp
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.pytree import definition, number, pytree
 from streambayes.families import AbstractBelief, Blocks, Point
 from streambayes.forgetting._base import AbstractForgetting, Clock, Report, settle_numbers
@@ -56,7 +56,7 @@ class AbstractPopulation(AbstractForgetting[PopulationMemory, PopulationAnchor])
 
     @final
     def init(self, prior: Blocks) -> PopulationMemory:
-        return PopulationMemory(blocks=prior, num_steps=jnp.zeros(()))
+        return PopulationMemory(blocks=prior, num_steps=xp.zeros(()))
 
     @final
     def belief(self, memory: PopulationMemory) -> AbstractBelief:
@@ -76,7 +76,7 @@ class AbstractPopulation(AbstractForgetting[PopulationMemory, PopulationAnchor])
             prior=prior,
             num_steps=memory.num_steps,
             step_size=self.step_size_after(memory.num_steps),
-            amplification=self.rows_stood_for() / jnp.maximum(clock.rows, 1.0),
+            amplification=self.rows_stood_for() / xp.maximum(clock.rows, 1.0),
         )
 
     @final
@@ -100,7 +100,7 @@ class AbstractPopulation(AbstractForgetting[PopulationMemory, PopulationAnchor])
     @final
     def divergence(self, anchor: PopulationAnchor, weighed: None) -> Array:
         del anchor, weighed
-        return jnp.full((), jnp.nan)
+        return xp.full((), xp.nan)
 
     @final
     def is_proper(self, anchor: PopulationAnchor) -> Array:
@@ -143,7 +143,7 @@ class PVB(AbstractPopulation):
         return self.population_size
 
     def step_size_after(self, num_steps: Array) -> Array:
-        return jnp.full_like(num_steps, self.step_size)
+        return xp.full_like(num_steps, self.step_size)
 
 
 @final
@@ -191,7 +191,7 @@ class SVI(AbstractPopulation):
 
     def step_size_after(self, num_steps: Array) -> Array:
         if self.step_size is not None:
-            return jnp.full_like(num_steps, self.step_size)
+            return xp.full_like(num_steps, self.step_size)
         return (num_steps + 1.0 + self.delay) ** -self.decay
 
 

@@ -2,10 +2,9 @@
 
 from typing import final
 
-import jax
-import jax.numpy as jnp
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.pytree import definition, number
 from streambayes.families import Blocks
 from streambayes.forgetting._base import (
@@ -61,7 +60,7 @@ class PowerPrior(AbstractSinglePrior):
         if self.kl_budget is not None:
             rho = _least_share(memory, prior, self.kl_budget)
         else:
-            rho = jnp.asarray(self.rho, dtype=float)
+            rho = xp.asarray(self.rho, dtype=float)
         return PriorAnchor(tempered=memory.lerp(prior, rho), rho=rho)
 
 
@@ -90,7 +89,7 @@ class Fading(AbstractSinglePrior):
         return f"Fading {self.rho:g}"
 
     def open(self, memory: Blocks, prior: Blocks, clock: Clock) -> PriorAnchor:
-        rho = jnp.where(clock.rows_seen > 0, self.rho, 1.0)
+        rho = xp.where(clock.rows_seen > 0, self.rho, 1.0)
         faded = memory.scaled(rho)
         trace = prior.scaled(_TRACE)
         is_gone = {name: count < _NEXT_TO_NOTHING for name, count in faded.counts.items()}
@@ -109,8 +108,8 @@ def _least_share(previous: Blocks, prior: Blocks, budget: float) -> Array:
         low, high = ends
         middle = 0.5 * (low + high)
         within = total(previous.lerp(prior, middle).kl(previous)) <= budget
-        return jnp.where(within, low, middle), jnp.where(within, middle, high)
+        return xp.where(within, low, middle), xp.where(within, middle, high)
 
-    _, high = jax.lax.fori_loop(0, 60, halve, (jnp.zeros(()), jnp.ones(())))
+    _, high = xp.fori_loop(0, 60, halve, (xp.zeros(()), xp.ones(())))
     free = total(prior.kl(previous)) <= budget
-    return jnp.where(free, 0.0, high)
+    return xp.where(free, 0.0, high)

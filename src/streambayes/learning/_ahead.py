@@ -9,8 +9,10 @@ import numpy as np
 
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope, to_host
+from streambayes.families import AbstractBelief
+from streambayes.learning._compiled import Left
 from streambayes.learning._intake import Kind, StreamBatch, pad_several, read_rows
-from streambayes.learning._learner import StepError, StreamLearner, elapsed_until, replaced
+from streambayes.learning._learner import Score, StepError, StreamLearner, elapsed_until, replaced
 from streambayes.learning._notes import Notes, noter
 from streambayes.learning._state import LearnerState, StepInfo
 
@@ -28,12 +30,14 @@ class Done(NamedTuple):
         info: What its step did, or the error that it failed with.
         seconds: Its share of the time that the batches which ran with it took.
         notes: What it did to the parameters, if that is wanted.
+        score: Its score before it was learned, likewise, if anything was learned before it.
     """
 
     mark: Any
     info: StepInfo | StepError
     seconds: float
     notes: Notes | None = None
+    score: Score | None = None
 
 
 class _Waiting(NamedTuple):
@@ -45,13 +49,12 @@ class _Waiting(NamedTuple):
 
 
 class _Running(NamedTuple):
-    """Batches that are being learned, since when, and what the program returns of them."""
+    """Batches that are being learned, since when, after what belief, and what the program returns of them."""
 
     waiting: list[_Waiting]
     since: float
-    messages: Any
-    facts: Any
-    notes: Any
+    before: AbstractBelief
+    left: Left
     count: Any
 
 
@@ -66,13 +69,18 @@ class Ahead:
         learner: The learner.
         state: A state with which it ``can_go_ahead``.
         with_notes: Whether to note what became of the parameters.
+        with_scores: Whether to score each batch before it is learned.
     """
 
-    def __init__(self, learner: StreamLearner, state: LearnerState, *, with_notes: bool) -> None:
+    def __init__(
+        self, learner: StreamLearner, state: LearnerState, *, with_notes: bool, with_scores: bool
+    ) -> None:
         learner._check_state(state)
         self._noter = noter(learner.model) if with_notes else None
+        self._with_scores = with_scores
         self._learner = learner
         self._state = state
+        self._num_reported = int(state.num_batches)
         self._kind: Kind | None = None
         self._waiting: list[_Waiting] = []
         self._running: _Running | None = None
@@ -97,6 +105,8 @@ class Ahead:
             self._state, info = learner.step(self._state, batch)
             yield Done(mark, info, clock.perf_counter() - since)
             return
+        if self._with_scores:
+            learner._check_distances(self._state, rows)
         elapsed, last_time = elapsed_until(self._state, batch.time)
         kind = learner._kind(rows)
         if self._waiting and kind != self._kind:
@@ -121,7 +131,7 @@ class Ahead:
         elapsed = np.zeros(_capacity(kind))
         elapsed[: len(waiting)] = [each.elapsed for each in waiting]
         with float64_scope():
-            memory, rows_seen, messages, facts, notes, count = learner._stepper.learn_several(
+            memory, rows_seen, left, count = learner._stepper.learn_several(
                 learner._settings,
                 state.memory,
                 state.belief,
@@ -131,7 +141,8 @@ class Ahead:
                 state.rows_seen,
                 elapsed,
                 np.int64(len(waiting)),
-                with_notes=self._noter is not None,
+                with_scores=self._with_scores,
+                with_beliefs=self._noter is not None,
             )
             belief = learner.forgetting.belief(memory)
         self._state = replaced(
@@ -141,7 +152,7 @@ class Ahead:
             rows_seen=rows_seen,
             num_batches=state.num_batches + len(waiting),
         )
-        self._running = _Running(waiting, clock.perf_counter(), messages, facts, notes, count)
+        self._running = _Running(waiting, clock.perf_counter(), state.belief, left, count)
         yield from self._report_of(before)
 
     def _report(self) -> Iterator[Done]:
@@ -154,23 +165,30 @@ class Ahead:
         if running is None:
             return
         learner = self._learner
-        found, count = np.asarray(running.facts), int(running.count)
-        notes, messages = np.asarray(running.notes), to_host(running.messages)
+        count = int(running.count)
+        left = jax.tree.map(lambda leaf: leaf[:count], to_host(running.left))
+        notes: list[Notes] | None = None
+        if self._noter is not None:
+            notes = self._noter.note_several(running.before, left.belief, self._state.scale)
         seconds = (clock.perf_counter() - running.since) / count
         for number, each in enumerate(running.waiting[:count]):
-            flat = found[number]
+            flat = left.facts[number]
             facts = learner._stepper.read_facts(flat)
             outcome = Outcome(int(facts.outcome))
             if outcome.failed:
                 self._waiting, self._running = [], None
                 yield Done(each.mark, StepError(outcome), seconds)
                 return
-            message = jax.tree.map(lambda leaf, number=number: leaf[number], messages)
+            message = jax.tree.map(lambda leaf, number=number: leaf[number], left.message)
             watch, seen = learner._watched(self._state, message)
             self._state = replaced(self._state, watch=watch)
             info = learner._info(facts, each.rows.shape[1], outcome, seen)
-            noted = None if self._noter is None else self._noter.read(notes[number])
-            yield Done(each.mark, info, seconds, noted)
+            score = None
+            if left.scores is not None and self._num_reported:
+                score = learner._score_of(each.rows, left.scores[number])
+            self._num_reported += 1
+            noted = None if notes is None else notes[number]
+            yield Done(each.mark, info, seconds, noted, score)
 
 
 def can_go_ahead(learner: StreamLearner, state: LearnerState) -> bool:

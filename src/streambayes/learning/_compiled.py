@@ -18,13 +18,13 @@ from streambayes._core.program import Program
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, AbstractMarginal, Blocks
 from streambayes.forgetting import AbstractForgetting, Clock, Report
-from streambayes.learning._notes import noter
 from streambayes.learning._rows import cut_batch, init_local, map_rows, pass_rows, sum_rows
 from streambayes.learning._sweep import Ascender, Ascent, ascend
 from streambayes.models import AbstractModel
 
 __all__ = [
     "Facts",
+    "Left",
     "Piece",
     "Scorer",
     "Settings",
@@ -51,6 +51,22 @@ class Facts(NamedTuple):
     num_sweeps: Array
     num_rounds: Array
     outcome: Array
+
+
+class Left(NamedTuple):
+    """What a batch leaves behind, or several on a leading axis.
+
+    Attributes:
+        message: Its message to the blocks.
+        facts: Its facts, as one array.
+        belief: What is believed after it, if that is wanted.
+        scores: Sums over its rows of both log-likelihoods before it was learned, likewise.
+    """
+
+    message: Blocks
+    facts: Array
+    belief: AbstractBelief | None
+    scores: Array | None
 
 
 class Settings(NamedTuple):
@@ -198,11 +214,11 @@ class Stepper:
         self.model = model
         self._kind = kind
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
-        self.init = Program(self._init)
         self.learn = Program(self._learn)
-        self.learn_several = Program(self._learn_several, static_argnames=("with_notes",))
+        self.learn_several = Program(
+            self._learn_several, static_argnames=("with_scores", "with_beliefs")
+        )
         self.learn_many = Program(jax.vmap(self._learn, in_axes=(None, *(0,) * 8)))
-        self.forecast = Program(self._forecast)
         self.pass_piece = Program(self.piece_passed)
         self.begin = Program(self._begin, static_argnames=("hides",))
         self.turn = Program(self._turn, static_argnames=("hides",))
@@ -227,9 +243,6 @@ class Stepper:
         policy: Policy = jax.tree.unflatten(self._kind, settings.policy)
         return policy
 
-    def _init(self, settings: Settings, prior: Blocks) -> Any:
-        return self.policy_of(settings).init(prior)
-
     def _learn(self, settings: Settings, *given: Any) -> tuple[Any, Blocks, Array]:
         memory, message, facts = self.learned(settings, *given)
         return memory, message, self._flat(facts)
@@ -245,58 +258,57 @@ class Stepper:
         rows_seen: Array,
         elapsed: Array,
         count: Array,
-        with_notes: bool,
-    ) -> tuple[Any, Array, Blocks, Array, Array, Array]:
+        with_scores: bool,
+        with_beliefs: bool,
+    ) -> tuple[Any, Array, Left, Array]:
         """So many of the batches, up to the first that fails.
 
-        Returns the memory before it or after the last, the rows seen then, messages, facts, notes if they are wanted, and
-        how many batches they are of: one more than were learned if one has failed. The program is the same for
+        Returns the memory before it or after the last, the rows seen then, what batches have left, and
+        how many batches that is of: one more than were learned if one has failed. The program is the same for
         every count.
         """
         policy = self.policy_of(settings)
         shift, factor = scale.shift, scale.factor
 
-        def noted(before: AbstractBelief, after: AbstractBelief) -> Array:
-            return noter(self.model).noted(before, after, scale) if with_notes else jnp.zeros(0)
-
-        def learned(number: Array, memory: Any, belief: AbstractBelief, rows_seen: Array) -> Any:
+        def learned(
+            number: Array, memory: Any, belief: AbstractBelief, rows_seen: Array
+        ) -> tuple[Any, Facts, Left]:
             batch = jax.tree.map(lambda leaf: leaf[number], batches)
-            return self.learned(
+            scores = None
+            if with_scores:
+                forecast = policy.forecast(memory, belief) if policy.has_forecast else belief
+                wide = batch.with_values(batch.values.astype(float))
+                scores = jnp.stack(scorer(self.model).scored(forecast, shift, factor, wide))
+            memory, message, facts = self.learned(
                 settings, memory, belief, prior, shift, factor, batch, rows_seen, elapsed[number]
             )
+            believed = policy.belief(memory) if with_beliefs else None
+            return memory, facts, Left(message, self._flat(facts), believed, scores)
 
         def going(at: tuple[Any, ...]) -> Any:
             return (at[0] < count) & ~at[-1]
 
         def body(at: tuple[Any, ...]) -> tuple[Any, ...]:
             number, held, belief, seen, left, _ = at
-            memory, message, facts = learned(number, held, belief, seen)
+            memory, facts, each = learned(number, held, belief, seen)
             failed = jnp.stack([facts.outcome == bad for bad in Outcome if bad.failed]).any()
             memory, after, seen = jax.tree.map(
                 lambda new, old: jnp.where(failed, old, new),
                 (memory, policy.belief(memory), seen + facts.num_observations),
                 (held, belief, seen),
             )
-            left = jax.tree.map(
-                lambda every, one: every.at[number].set(one),
-                left,
-                (message, self._flat(facts), noted(belief, after)),
-            )
+            left = jax.tree.map(lambda every, one: every.at[number].set(one), left, each)
             return number + 1, memory, after, seen, left, failed
 
         start = (jnp.zeros((), int), memory, belief, rows_seen)
-
-        def leaves() -> Any:
-            _, message, facts = learned(*start)
-            return message, self._flat(facts), noted(belief, belief)
-
         left = jax.tree.map(
-            lambda one: jnp.zeros((*elapsed.shape, *one.shape), one.dtype), jax.eval_shape(leaves)
+            lambda one: jnp.zeros((*elapsed.shape, *one.shape), one.dtype),
+            jax.eval_shape(lambda: learned(*start)[2]),
         )
         number, memory, _, seen, left, _ = jax.lax.while_loop(
             going, body, (*start, left, jnp.zeros((), bool))
         )
-        return memory, seen, *left, number
+        return memory, seen, left, number
 
     def learned(
         self,
@@ -426,9 +438,6 @@ class Stepper:
             outcome=jnp.where(num_rows > 0, each.outcome, Outcome.CONVERGED).max(),
         )
         return carry[0], carry[3], facts
-
-    def _forecast(self, settings: Settings, memory: Any, belief: AbstractBelief) -> AbstractBelief:
-        return self.policy_of(settings).forecast(memory, belief)
 
     def piece_passed(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch, local: Any

@@ -1,12 +1,10 @@
 """StreamLearner: a model and a policy, applied to one batch after another."""
 
-import dataclasses
 import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, final, get_args
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.batch import Batch
@@ -212,12 +210,12 @@ class StreamLearner:
         scale = self._scale.freeze(rows) if rows.shape[1] else self._scale
         with float64_scope():
             prior = self._internal(self._prior, scale, Blocks.of_prior(self.model.prior()))
-            memory = self._stepper.init(self._settings, prior)
+            memory = self.forgetting.init(prior)
             if self._start:
                 start = self._internal(self._start, scale, prior)
             else:
                 start = self._best_start(key, rows, prior, scale)
-            belief = self.forgetting.belief(self._stepper.init(self._settings, start))
+            belief = self.forgetting.belief(self.forgetting.init(start))
             watch = noter(self.model).begin(prior) if self.watch else None
         return LearnerState(
             prior=prior,
@@ -329,7 +327,7 @@ class StreamLearner:
                 start = self._scorer.start_apart(
                     key, self._pad(rows), state.prior, blocks, alike, *_units(state.scale)
                 )
-                belief = self.forgetting.belief(self._stepper.init(self._settings, start))
+                belief = self.forgetting.belief(self.forgetting.init(start))
             found = self._learned(replaced(state, belief=belief), batch, elapsed)
             if self._is_higher(found.facts, best.facts):
                 best = found
@@ -375,10 +373,15 @@ class StreamLearner:
             return Score(float("nan"), float("nan"), 0)
         with float64_scope():
             batch = self._pad(rows)
-            bound, predictive = self._scorer.score(belief, *_units(state.scale), batch)
-        missing = lacking_columns(rows, self._columns)
-        method = self.model.predictive_method(dataclasses.replace(batch, missing=missing))
-        return Score(float(bound) / num_rows, float(predictive) / num_rows, num_rows, method)
+            found = self._scorer.score(belief, *_units(state.scale), batch)
+        return self._score_of(rows, found)
+
+    def _score_of(self, rows: np.ndarray, sums: Any) -> Score:
+        """The score of rows, given sums over them of both log-likelihoods."""
+        num_rows, missing = rows.shape[1], lacking_columns(rows, self._columns)
+        method = self.model.predictive_method(pad(rows[:, :1], self._columns, missing=missing))
+        bound, predictive = (float(each) / num_rows for each in sums)
+        return Score(bound, predictive, num_rows, method)
 
     def log_predictive(
         self, state: LearnerState, batch: Any, *, using: Using = "forecast"
@@ -532,9 +535,7 @@ class StreamLearner:
         if using == "belief" or not self.forgetting.has_forecast:
             return state.belief
         with float64_scope():
-            found: AbstractBelief = self._stepper.forecast(
-                self._settings, state.memory, state.belief
-            )
+            found: AbstractBelief = self.forgetting.forecast(state.memory, state.belief)
         return found
 
     def _conditional(
@@ -706,7 +707,7 @@ class StreamLearner:
             fresh = self._best_start(jax.random.key(0), rows, state.prior, state.scale)
             if self._best_of([seen, fresh], rows, seen, state.scale) == 0:
                 return state, ()
-            belief = self.forgetting.belief(self._stepper.init(self._settings, fresh))
+            belief = self.forgetting.belief(self.forgetting.init(fresh))
         event = "latent variables start anew from this batch: too little was seen before it"
         return replaced(state, belief=belief), (event,) if state.num_batches else ()
 
@@ -746,8 +747,7 @@ class StreamLearner:
             name: self.model.from_units(name, family, scale) for name, family in given.items()
         }
         part = Blocks(params=params, counts={name: default.counts[name] for name in given})
-        blocks: Blocks = jax.tree.map(jnp.asarray, default.replaced(part))
-        return blocks
+        return default.replaced(part)
 
     def _check_distances(self, state: LearnerState, rows: np.ndarray) -> None:
         check_distances(self._columns, _units(state.scale), rows)

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from streambayes._core.precision import float64_scope
+from streambayes._core.arrays import xp
+from streambayes._core.precision import float64_scope, in_float64, to_host
 from streambayes._core.program import Program
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, Blocks, Point
@@ -128,38 +129,46 @@ class Noter:
             [np.full(part.names.size, part.support == "positive") for part in shown]
         )
         self._places = np.array([self._blocks.index(home) for home in self._homes], int)
-        self._program = Program(self.noted)
         self._watch = Program(self.watched)
         self.watch_many = Program(jax.vmap(self.watched))
 
     def note(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Notes:
         """Notes on a step, by what was believed before and after it."""
-        with float64_scope():
-            flat = self._program(before, after, scale)
-        notes = self.read(np.asarray(flat))
+        (notes,) = self.note_several(before, jax.tree.map(lambda leaf: leaf[None], after), scale)
         for block in self.without_units(scale):
             for each in notes:
                 each.pop(block, None)
         return notes
 
-    def noted(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Array:
-        """The numbers in one array, in the order in which ``read`` takes them."""
+    @in_float64
+    def note_several(
+        self, before: AbstractBelief, after: AbstractBelief, scale: Scale
+    ) -> list[Notes]:
+        """Notes on several steps, by what was believed before the first and, on a leading axis, after each."""
+        before, after = to_host(before), to_host(after).of_several()
         new = after.summary()
-        moved = new.kl(before.summary())
-        moments = self._moments(Point(new), scale)
-        if after.num_members > 1:  # where a bank has none, those of its summary
-            exact = self._moments(after, scale)
-            moments = jnp.where(jnp.isfinite(exact).all(0), exact, moments)
-        return jnp.concatenate([*(moved[name].ravel() for name in self._labels), moments.ravel()])
-
-    def read(self, flat: np.ndarray) -> Notes:
-        """The notes in an array of numbers."""
-        moved, means, deviations = np.split(flat, np.cumsum([len(self._blocks), len(self._names)]))
-        means, deviations = rounded(means, deviations), rounded(deviations)
-        return Notes(
-            moved=dict(zip(self._blocks, rounded(moved).tolist(), strict=True)),
-            parameters=self._by_block(zip(means.tolist(), deviations.tolist(), strict=True)),
+        old: Blocks = jax.tree.map(
+            lambda first, each: np.concatenate([first[None], each[:-1]]), before.summary(), new
         )
+        moments = np.asarray(self._moments(Point(new), scale))
+        if after.num_members > 1:  # where a bank has none, those of its summary
+            exact = np.asarray(self._moments(after, scale))
+            moments = np.where(np.isfinite(exact).all(0), exact, moments)
+        divergences = new.kl(old)
+        size = moments.shape[1]
+        moved = rounded(
+            np.concatenate([divergences[name].reshape(size, -1) for name in self._labels], 1)
+        )
+        means, deviations = rounded(*moments), rounded(moments[1])
+        return [
+            Notes(
+                moved=dict(zip(self._blocks, far, strict=True)),
+                parameters=self._by_block(zip(mean, deviation, strict=True)),
+            )
+            for far, mean, deviation in zip(
+                moved.tolist(), means.tolist(), deviations.tolist(), strict=True
+            )
+        ]
 
     def begin(self, prior: Blocks) -> Watch:
         """A watch before any batch."""
@@ -282,16 +291,13 @@ class Noter:
         )
 
     def _moments(self, belief: AbstractBelief, scale: Scale) -> Array:
-        """Means and standard deviations of all parameters, (2, num_parameters)."""
-        moments = [
-            part.moments() for section in self._model.marginals(belief, scale) for part in section
-        ]
-        return jnp.stack(
-            [
-                jnp.concatenate([each.ravel() for each in part])
-                for part in zip(*moments, strict=True)
-            ]
-        )
+        """Means and standard deviations of all parameters, (2, ..., num_parameters)."""
+        every = [part for section in self._model.marginals(belief, scale) for part in section]
+        kinds = []
+        for part in every:
+            lead = (-1,) if xp.ndim(part.marginal.mean()) > part.names.ndim else ()
+            kinds.append([xp.reshape(each, (*lead, part.names.size)) for each in part.moments()])
+        return xp.stack([xp.concatenate(each, -1) for each in zip(*kinds, strict=True)])
 
 
 noter = functools.cache(Noter)

@@ -206,8 +206,8 @@ def run(
 ) -> Run:
     """Learn a stream, batch by batch.
 
-    A list, a tuple and what ``sb.batches`` returns can be read again, so without scores (``prequential=False``,
-    nothing held out) several batches are learned in one call and the next ones read meanwhile.
+    A list, a tuple and what ``sb.batches`` returns can be read again, so several batches of them are scored and
+    learned in one call and the next ones read meanwhile, unless rows are held out or checkpoints kept.
 
     Args:
         learner: The learner.
@@ -347,7 +347,7 @@ def _drive(
     stream: Iterable[Any] = batches
     # what can be read again may be read before it is learned
     goes_ahead = isinstance(batches, list | tuple | Pieces) and not (
-        prequential or test_fraction or held_out is not None or kept
+        test_fraction or held_out is not None or kept
     )
     if kept is not None:
         kept.check(
@@ -773,7 +773,9 @@ class _Driver:
                 if not can_go_ahead(self._learner, state) or not _has_rows(batch):
                     yield self._step(index, batch, train, test)
                     return
-                self._ahead = Ahead(self._learner, state, with_notes=self._drift)
+                self._ahead = Ahead(
+                    self._learner, state, with_notes=self._drift, with_scores=self._prequential
+                )
             for done in self._ahead.take((index, batch), batch):
                 yield self._learned_ahead(done)
         except (ValueError, TypeError) as error:
@@ -798,7 +800,7 @@ class _Driver:
             self._ahead = None
             _say_where(done.info, index, batch)
             raise done.info
-        return self._noted(index, batch, done.info, done.seconds, done.notes)
+        return self._noted(index, batch, done.info, done.seconds, done.notes, done.score)
 
     def _step(
         self,

@@ -1,17 +1,14 @@
 """LearnerState, what the next step needs; StepInfo, what a person wants to see of the last one."""
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import Any, final
 
-import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.names import meant
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope, in_float64, is_concrete, to_host
-from streambayes._core.program import Program
 from streambayes._core.pytree import pytree, static
 from streambayes._core.scale import Scale
 from streambayes._core.table import Table
@@ -134,7 +131,7 @@ class LearnerState:
         fit float64; that is refused, and ``summary`` has the numbers all the same.
         """
         self.check_single()
-        members = self.belief.summary().params
+        members = to_host(self.belief).summary().params
         return {
             name: self.model.in_units(name, family, self.scale) for name, family in members.items()
         }
@@ -144,7 +141,7 @@ class LearnerState:
         """Rows of data each block retains, by readable name (the equivalent sample size)."""
         self.check_single()
         with float64_scope():
-            return by_label(self.model.labels(), self.belief.summary().counts)
+            return by_label(self.model.labels(), to_host(self.belief).summary().counts)
 
     def changed_within(self, span: float) -> dict[str, float]:
         """Per block, the probability that nothing older than ``span`` is used any more.
@@ -159,7 +156,9 @@ class LearnerState:
             raise ValueError(message)
         self.check_single()
         with float64_scope():
-            return by_label(self.model.labels(), self.forgetting.changed_within(self.memory, span))
+            return by_label(
+                self.model.labels(), self.forgetting.changed_within(to_host(self.memory), span)
+            )
 
     def summary(self, level: float = 0.9) -> PosteriorSummary:
         """Mean, standard deviation and central interval of every parameter, in the user's units."""
@@ -255,11 +254,14 @@ def parameters_of(
 ) -> tuple[ParameterSummary, ...]:
     """Every parameter under a belief, in the user's units."""
     with float64_scope():
-        found = _summariser(model)(belief, scale, tails)
+        found = [
+            [_table(part, tails) for part in section]
+            for section in model.marginals(to_host(belief), scale)
+        ]
     rows: list[ParameterSummary] = []
     for section, tables in zip(parameter_names(model), found, strict=True):
         names = np.stack([part.names.ravel() for part in section], -1)
-        numbers = np.stack([np.asarray(table) for table in tables], -1)  # (4, size, parts)
+        numbers = np.stack(tables, -1)  # (4, size, parts)
         rows.extend(
             ParameterSummary(str(names[place]), *(float(x) for x in numbers[:, *place]))
             for place in np.ndindex(names.shape)
@@ -272,18 +274,8 @@ def is_traced(state: LearnerState) -> bool:
     return not is_concrete(state.rows_seen)
 
 
-@functools.cache
-def _summariser(model: AbstractModel[Any, Any]) -> Any:
-    """Compiled: per array of parameters a table of mean, standard deviation and interval."""
-
-    def table(part: Parameters, tails: Any) -> Any:
-        mean, deviation = part.moments()
-        ends = part.quantile(tails.reshape(-1, *(1 for _ in mean.shape))).reshape(2, -1)
-        return jnp.stack([mean.ravel(), deviation.ravel(), *ends])
-
-    def summarise(belief: AbstractBelief, scale: Scale, tails: Any) -> list[Any]:
-        return [
-            [table(part, tails) for part in section] for section in model.marginals(belief, scale)
-        ]
-
-    return Program(summarise)
+def _table(part: Parameters, tails: np.ndarray) -> np.ndarray:
+    """Mean, standard deviation and interval of an array of parameters, (4, size)."""
+    mean, deviation = part.moments()
+    ends = part.quantile(tails.reshape(-1, *(1 for _ in mean.shape))).reshape(2, -1)
+    return np.stack([mean.ravel(), deviation.ravel(), *ends])

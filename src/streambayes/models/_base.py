@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Self, TypeVar, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.batch import Batch
 from streambayes._core.column import Column
 from streambayes._core.names import meant
@@ -61,7 +61,7 @@ class Parameters(NamedTuple):
         if not np.any(self.is_log):
             return mean, deviation
         median = exp_of(self.is_log, mean)
-        return median, jnp.where(self.is_log, median * deviation, deviation)
+        return median, xp.where(self.is_log, median * deviation, deviation)
 
     def quantile(self, probability: Any) -> Array:
         """Quantiles: of a logarithm, their exponentials."""
@@ -70,7 +70,7 @@ class Parameters(NamedTuple):
 
 def exp_of(is_log: np.ndarray | bool, values: Array) -> Array:
     """Values, of which some are logarithms, without these."""
-    return jnp.where(is_log, jnp.exp(values), values) if np.any(is_log) else values
+    return xp.where(is_log, xp.exp(values), values) if np.any(is_log) else values
 
 
 Section = tuple[Parameters, ...]

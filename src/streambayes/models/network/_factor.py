@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from streambayes._core import linalg
+from streambayes._core.arrays import xp
 from streambayes._core.column import LOG
 from streambayes._core.pytree import pytree
 from streambayes.families import (
@@ -244,7 +245,7 @@ class AbstractFactor(abc.ABC):
         shifts, factors = zip(*(units(name) for name in self.names), strict=True)
         if not self.variable.is_grouped:
             return shifts[0], factors[0]
-        return jnp.stack(shifts), jnp.stack(factors)
+        return xp.stack(shifts), xp.stack(factors)
 
     @final
     def against_blocks(self, values: Array) -> Array:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.numerics import HALF_LOG_TWO_PI
 from streambayes.families import (
     AbstractBelief,
@@ -108,7 +109,7 @@ class NormalFactor(AbstractTotals):
         # moved to the user's units here: natural parameters there would lose digits far from 0
         def mean(family: NormalGamma) -> AbstractMarginal:
             gamma = family.precision
-            spread = jnp.sqrt(gamma.rate / (gamma.shape * family.scale))
+            spread = xp.sqrt(gamma.rate / (gamma.shape * family.scale))
             return StudentMarginal(2.0 * gamma.shape, family.location, spread).moved(shift, factor)
 
         def spread(family: NormalGamma) -> AbstractMarginal:

@@ -16,6 +16,7 @@ import numpy as np
 from jax import Array
 
 from streambayes._core import linalg
+from streambayes._core.arrays import xp
 from streambayes._core.column import LOG
 from streambayes._core.numerics import HALF_LOG_TWO_PI
 from streambayes.families import (
@@ -203,14 +204,14 @@ class AbstractRegression(AbstractFactor):
         With $y' = s + f y$ and $x_j' = s_j + f_j x_j$: $b_j' = b_j f / f_j$ and
         $b_0' = s + f b_0 - \sum_j b_j' s_j$.
         """
-        shift, factor = (jnp.asarray(part)[..., None] for part in self.own_units(units))
+        shift, factor = (xp.asarray(part)[..., None] for part in self.own_units(units))
         others = [units(name) for name in self.regressors]
-        shifts = jnp.asarray([0.0, *(other[0] for other in others)])
-        factors = jnp.asarray([1.0, *(other[1] for other in others)])
-        first = jnp.eye(self.size)[0]
-        diagonal = (factor / factors)[..., None] * jnp.eye(self.size)
+        shifts = xp.asarray([0.0, *(other[0] for other in others)])
+        factors = xp.asarray([1.0, *(other[1] for other in others)])
+        first = xp.eye(self.size)[0]
+        diagonal = (factor / factors)[..., None] * xp.eye(self.size)
         matrix = diagonal - first[:, None] * (factor * shifts / factors)[..., None, :]
-        back = (factors / factor)[..., None] * jnp.eye(self.size)
+        back = (factors / factor)[..., None] * xp.eye(self.size)
         inverse = back + first[:, None] * (shifts / factor)[..., None, :]
         return matrix, inverse, shift * first
 
@@ -310,9 +311,9 @@ class JointRegression(AbstractSeparate):
             mean = (matrix * family.mean()[..., None, :]).sum(-1) + offset
             half = linalg.solve_lower(
                 linalg.cholesky(family.precision),
-                jnp.broadcast_to(jnp.swapaxes(matrix, -1, -2), family.precision.shape),
+                xp.broadcast_to(xp.swapaxes(matrix, -1, -2), family.precision.shape),
             )
-            return NormalMarginal(mean, jnp.sqrt(jnp.square(half).sum(-2)))
+            return NormalMarginal(mean, xp.sqrt(xp.square(half).sum(-2)))
 
         return belief.marginal(self.coefficients, one)
 
@@ -418,7 +419,7 @@ class IndependentRegression(AbstractSeparate):
         mean, variance = self._each(belief)
         return NormalMarginal(
             (matrix * mean[..., None, :]).sum(-1) + offset,
-            jnp.sqrt((jnp.square(matrix) * variance[..., None, :]).sum(-1)),
+            xp.sqrt((xp.square(matrix) * variance[..., None, :]).sum(-1)),
         )
 
     def in_units(self, entry: str, family: Any, units: Units) -> Any:
@@ -448,11 +449,11 @@ class IndependentRegression(AbstractSeparate):
         """Means and variances of the coefficients on a last axis; of a bank, its mixture's."""
 
         def one(family: Normal) -> AbstractMarginal:
-            return NormalMarginal(family.mean(), 1.0 / jnp.sqrt(family.precision))
+            return NormalMarginal(family.mean(), 1.0 / xp.sqrt(family.precision))
 
         each = [belief.marginal(name, one) for name in self.coefficients]
-        means = jnp.stack([marginal.mean() for marginal in each], -1)
-        return means, jnp.stack([marginal.variance() for marginal in each], -1)
+        means = xp.stack([marginal.mean() for marginal in each], -1)
+        return means, xp.stack([marginal.variance() for marginal in each], -1)
 
     def _moments(self, belief: AbstractBelief, design: Array) -> tuple[Array, Array]:
         mean, variance = self._each(belief)
@@ -499,10 +500,10 @@ class ConjugateRegression(AbstractRegression):
             mean = (matrix * family.location[..., None, :]).sum(-1) + offset
             half = linalg.solve_lower(
                 linalg.cholesky(family.scale),
-                jnp.broadcast_to(jnp.swapaxes(matrix, -1, -2), family.scale.shape),
+                xp.broadcast_to(xp.swapaxes(matrix, -1, -2), family.scale.shape),
             )
-            spread = jnp.sqrt((gamma.rate / gamma.shape)[..., None] * jnp.square(half).sum(-2))
-            degrees = jnp.broadcast_to(2.0 * gamma.shape[..., None], spread.shape)
+            spread = xp.sqrt((gamma.rate / gamma.shape)[..., None] * xp.square(half).sum(-2))
+            degrees = xp.broadcast_to(2.0 * gamma.shape[..., None], spread.shape)
             return StudentMarginal(degrees, mean, spread)
 
         return belief.marginal(self.entry, one)

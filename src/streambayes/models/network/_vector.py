@@ -9,6 +9,7 @@ import numpy as np
 from jax import Array
 
 from streambayes._core import linalg
+from streambayes._core.arrays import xp
 from streambayes._core.numerics import HALF_LOG_TWO_PI, log_gamma_ratio
 from streambayes.families import (
     AbstractBelief,
@@ -181,7 +182,7 @@ class VectorFactor(AbstractFactor):
 
         def mean(family: NormalWishart) -> AbstractMarginal:
             degrees, diagonal = _marginal_scatter(family)
-            spread = jnp.sqrt(diagonal / (family.scale[..., None] * degrees))
+            spread = xp.sqrt(diagonal / (family.scale[..., None] * degrees))
             return StudentMarginal(degrees, family.location, spread).moved(shift, factor)
 
         def spread(family: NormalWishart) -> AbstractMarginal:
@@ -239,6 +240,6 @@ def _masked(matrix: Array, chosen: Array) -> Array:
 
 
 def _marginal_scatter(family: NormalWishart) -> tuple[Array, Array]:
-    diagonal = jnp.diagonal(family.scatter, axis1=-2, axis2=-1)
+    diagonal = xp.diagonal(family.scatter, axis1=-2, axis2=-1)
     degrees = family.degrees[..., None] - diagonal.shape[-1] + 1.0
-    return jnp.broadcast_to(degrees, diagonal.shape), diagonal
+    return xp.broadcast_to(degrees, diagonal.shape), diagonal
