@@ -82,6 +82,10 @@ def pairs(*, gaps=()):
 
 ONE = {
     "stirling_error": (stirling_error, 2e-14),
+    "log_gamma_half_step": (
+        lambda x: mpmath.loggamma(x + mpmath.mpf(1) / 2) - mpmath.loggamma(x),
+        1e-14,
+    ),
     "gamma_entropy": (lambda a: a + mpmath.loggamma(a) + (1 - a) * mpmath.psi(0, a), 2e-15),
 }
 TWO = {

@@ -4,6 +4,8 @@ Everything about gamma functions comes from one decomposition, Stirling's,
 $\ln\Gamma(x) = (x - 1/2)\ln x - x + \ln\sqrt{2\pi} + c(x)$, with the large parts cancelled on paper.
 """
 
+from collections.abc import Sequence
+
 from jax import Array
 
 from streambayes._core.arrays import xp
@@ -19,6 +21,7 @@ __all__ = [
     "gammaln_bregman",
     "log_beta",
     "log_beta_bregman",
+    "log_gamma_half_step",
     "log_gamma_ratio",
     "masked_sum",
     "product_excess",
@@ -39,6 +42,16 @@ _STIRLING = (
     -691 / 360360,
     1 / 156,
     -3617 / 122400,
+)
+# those of ln Gamma(x + 1/2) - ln Gamma(x) - ln(x) / 2
+_HALF_STEP = (
+    -1 / 8,
+    1 / 192,
+    -1 / 640,
+    17 / 14336,
+    -31 / 18432,
+    691 / 180224,
+    -5461 / 425984,
 )
 _SHIFT = 10  # from here on the series has full precision
 
@@ -86,11 +99,16 @@ def deviance_drop(x: Array, mean: Array, shift: Array | float) -> Array:
 
 @compiled
 def stirling_error(x: Array) -> Array:
-    r"""$c(x)$, what Stirling's formula leaves of $\ln\Gamma(x)$; about $1 / 12x$."""
-    large = x >= _SHIFT
-    safe = xp.where(large, 1.0, x)
-    direct = xp.gammaln(safe) - (safe - 0.5) * xp.log(safe) + safe - HALF_LOG_TWO_PI
-    return xp.where(large, _stirling_series(xp.where(large, x, _SHIFT)), direct)
+    r"""$c(x)$, what Stirling's formula leaves of $\ln\Gamma(x)$; about $1 / 12x$.
+
+    N steps up of $c(z) - c(z + 1) = (z + 1/2) \ln(1 + 1/z) - 1 = t^2/3 + t^4/5 + \dots$ with $t = 1 / (2z + 1)$.
+    """
+    z = x[..., None] + xp.arange(_SHIFT, dtype=x.dtype)
+    near = z >= 1.0
+    square = xp.square(xp.where(near, 1.0 / (2.0 * z + 1.0), 0.0))
+    series = square * _horner([1 / k for k in range(3, 37, 2)], square)
+    direct = (z + 0.5) * xp.log1p(1.0 / xp.where(near, 1.0, z)) - 1.0
+    return xp.where(near, series, direct).sum(-1) + _stirling_series(x + _SHIFT)
 
 
 def stirling_bregman(x: Array, y: Array) -> Formula:
@@ -144,6 +162,15 @@ def log_gamma_ratio(x: Array, delta: Array) -> Array:
     near = xp.minimum(delta, x)
     close = _gammaln_bregman(x, near, x + near) + delta * xp.digamma(x)
     return xp.where(delta < x, close, xp.gammaln(x + delta) - xp.gammaln(x))
+
+
+@compiled
+def log_gamma_half_step(x: Array) -> Array:
+    r"""$\ln\Gamma(x + 1/2) - \ln\Gamma(x)$: N steps up, then the asymptotic series in odd powers of 1/x."""
+    steps = xp.arange(_SHIFT, dtype=x.dtype)
+    stepped = xp.log1p(0.5 / (x[..., None] + steps)).sum(-1)
+    y = x + _SHIFT
+    return 0.5 * xp.log(y) - stepped + _horner(_HALF_STEP, 1.0 / (y * y)) / y
 
 
 @compiled
@@ -280,25 +307,19 @@ def _digamma_series_drop(x: Array, d: Array) -> Array:
     return rho * series
 
 
-def _horner(coefficients: list[float], x: Array) -> Array:
-    total = xp.zeros_like(x)
-    for coefficient in reversed(coefficients):
-        total = total * x + coefficient
-    return total
+def _horner(coefficients: Sequence[float], x: Array) -> Array:
+    total = x * coefficients[-1]
+    for coefficient in reversed(coefficients[1:-1]):
+        total = (total + coefficient) * x
+    return total + coefficients[0]
 
 
 def _stirling_series(x: Array) -> Array:
-    inverse_square = 1.0 / (x * x)
-    series = xp.zeros_like(x)
-    for coefficient in reversed(_STIRLING):
-        series = series * inverse_square + coefficient
-    return series / x
+    return _horner(_STIRLING, 1.0 / (x * x)) / x
 
 
 def _digamma_series(x: Array) -> Array:
     """p(x) in psi(x) = ln x - 1/2x - p(x): minus the derivative of the series above."""
     inverse_square = 1.0 / (x * x)
-    series = xp.zeros_like(x)
-    for k, coefficient in reversed(list(enumerate(_STIRLING))):
-        series = series * inverse_square + coefficient * (2 * k + 1)
-    return series * inverse_square
+    slopes = [coefficient * (2 * k + 1) for k, coefficient in enumerate(_STIRLING)]
+    return _horner(slopes, inverse_square) * inverse_square

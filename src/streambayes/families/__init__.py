@@ -19,6 +19,7 @@ from streambayes.families._marginal import (
     StudentMarginal,
     WeightedDraws,
 )
+from streambayes.families._members import log_shares, log_total, total_of
 from streambayes.families._multivariate_normal import MultivariateNormal
 from streambayes.families._multivariate_normal_gamma import MultivariateNormalGamma
 from streambayes.families._normal import Normal
@@ -65,4 +66,7 @@ __all__ = [
     "as_real",
     "check_finite",
     "check_positive",
+    "log_shares",
+    "log_total",
+    "total_of",
 ]

@@ -11,6 +11,7 @@ from streambayes._core.arrays import xp
 from streambayes._core.pytree import pytree, static
 from streambayes.families._blocks import Blocks
 from streambayes.families._marginal import AbstractMarginal, MixtureMarginal
+from streambayes.families._members import log_shares, log_total, total_of
 
 __all__ = ["AbstractBelief", "Bank", "Point"]
 
@@ -147,12 +148,12 @@ class Bank(AbstractBelief):
     def summary(self) -> Blocks:
         weights = {name: xp.exp(self._normal(name)) for name in self.log_weights}
         weighted = self.members.scaled(weights)
-        summed: Blocks = jax.tree.map(lambda leaf: leaf.sum(0), weighted)
+        summed: Blocks = jax.tree.map(total_of, weighted)
         return summed
 
     def log_mean(self, name: str, log_density: Callable[[Any], Array]) -> Array:
         values = jax.vmap(log_density)(self.members.params[name])
-        return xp.logsumexp(values + self._log_weights_after_rows(name, values.ndim), axis=0)
+        return log_total(values + self._log_weights_after_rows(name, values.ndim))
 
     def log_mean_of_all(self, log_density: Callable[[AbstractBelief], Array]) -> Array:
         if not self.is_joint:
@@ -160,7 +161,7 @@ class Bank(AbstractBelief):
         values = jax.vmap(lambda blocks: log_density(Point(blocks)))(self.members)
         name = next(iter(self.log_weights))
         weights = self._normal(name).reshape(self.num_members, -1)[:, :1]
-        return xp.logsumexp(values + weights, axis=0)
+        return log_total(values + weights)
 
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         members = of(self.members.params[name])
@@ -234,7 +235,7 @@ class Bank(AbstractBelief):
         return jax.tree.map(lambda leaf: leaf[0], drawn)
 
     def _normal(self, name: str) -> Array:
-        return xp.log_softmax(self.log_weights[name], axis=0)
+        return log_shares(self.log_weights[name])
 
     def _log_weights_after_rows(self, name: str, ndim: int) -> Array:
         """Weights of members against values with axes of rows between members and blocks."""
@@ -247,4 +248,4 @@ class Bank(AbstractBelief):
 
     def _average(self, name: str, stat: Array, event: int) -> Array:
         weights = xp.exp(self._normal(name))
-        return (weights.reshape(weights.shape + (1,) * event) * stat).sum(0)
+        return total_of(weights.reshape(weights.shape + (1,) * event) * stat)

@@ -8,7 +8,7 @@ import jax
 from jax import Array
 
 from streambayes._core.arrays import holds_jax, xp
-from streambayes._core.numerics import HALF_LOG_TWO_PI, log_gamma_ratio
+from streambayes._core.numerics import HALF_LOG_TWO_PI, log_gamma_half_step
 from streambayes._core.pytree import pytree
 from streambayes.families._beta import Beta
 from streambayes.families._gamma import Gamma
@@ -291,7 +291,7 @@ class StudentMarginal(AbstractPredictive):
     def log_prob(self, x: Array) -> Array:
         t = (x - self.location) / self.scale
         half = 0.5 * self.degrees
-        constant = log_gamma_ratio(half, xp.asarray(0.5)) - 0.5 * xp.log(xp.pi * self.degrees)
+        constant = log_gamma_half_step(half) - 0.5 * xp.log(xp.pi * self.degrees)
         tail = (half + 0.5) * xp.log1p(t * t / self.degrees)
         return constant - xp.log(self.scale) - tail
 
@@ -344,7 +344,7 @@ class SpreadMarginal(AbstractMarginal):
         shape, rate = self.precision.shape, self.precision.rate
         # E[tau^-1/2] = sqrt(b) Gamma(a - 1/2) / Gamma(a)
         safe = xp.maximum(shape - 0.5, 1e-300)
-        mean = xp.sqrt(rate) * xp.exp(-log_gamma_ratio(safe, xp.asarray(0.5)))
+        mean = xp.sqrt(rate) * xp.exp(-log_gamma_half_step(safe))
         return xp.where(shape > 0.5, mean, xp.inf)
 
 

@@ -147,10 +147,9 @@ class NormalGamma(AbstractInFormulas):
     def log_predictive(self, x: Any) -> Array:
         r"""Log density of a new row: Student-t, $2a$ degrees of freedom, scale $b (\kappa + 1) / a\kappa$."""
         gamma = self.precision
-        half = xp.asarray(0.5)
         spread = 2.0 * gamma.rate * (1.0 + 1.0 / self.scale)
         distance = xp.square(xp.asarray(x) - self.location) / spread
-        constant = numerics.log_gamma_ratio(gamma.shape, half) - 0.5 * xp.log(xp.pi * spread)
+        constant = numerics.log_gamma_half_step(gamma.shape) - 0.5 * xp.log(xp.pi * spread)
         return constant - (gamma.shape + 0.5) * xp.log1p(distance)
 
     def sample(self, key: Array, num_samples: int) -> MeanPrecision:

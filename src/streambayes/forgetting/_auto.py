@@ -11,7 +11,15 @@ from jax import Array
 from streambayes._core.arrays import xp
 from streambayes._core.precision import to_host
 from streambayes._core.pytree import definition, pytree
-from streambayes.families import AbstractBelief, Bank, Blocks, Packing
+from streambayes.families import (
+    AbstractBelief,
+    Bank,
+    Blocks,
+    Packing,
+    log_shares,
+    log_total,
+    total_of,
+)
 from streambayes.forgetting._base import AbstractForgetting, Clock, Report, total
 
 __all__ = ["UNTRIED", "Auto"]
@@ -212,7 +220,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             log_shared=packing.by_entry(shared),
             log_target=target,
             memory=memory,
-            retained=(xp.exp(before) * _counts(packing, held)).sum(0),
+            retained=total_of(xp.exp(before) * _counts(packing, held)),
             prior=prior,
             ages=ages,
             seen=seen,
@@ -243,7 +251,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             for name, message in self.message(anchor, belief).params.items()
         }
         log_weights = Packing(anchor.prior).side_by_side(belief.log_weights)
-        log_evidence = xp.logsumexp(log_weights, axis=0)
+        log_evidence = log_total(log_weights)
         return total(spent) - (log_evidence[0] if self.shared else log_evidence.sum())
 
     def message(self, anchor: AutoAnchor, belief: AbstractBelief) -> Blocks:
@@ -273,7 +281,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         learned = _Slots(
             members=members,
             recalls=members[_RECALLS],
-            log_weights=xp.log_softmax(packing.side_by_side(belief.log_weights), axis=0),
+            log_weights=log_shares(packing.side_by_side(belief.log_weights)),
             log_trust=self._trusted(anchor, packing, believed, members[_NEWBORN] - prior, clock),
             ages=xp.where(anchor.ages >= 0, anchor.ages + anchor.aged, anchor.ages),
         )
@@ -308,7 +316,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         assert isinstance(belief, Bank)
         weights = {}
         for name, log_weights in to_host(belief.log_weights).items():
-            trust, normal = to_host(memory.log_trust[name]), xp.log_softmax(log_weights, axis=0)
+            trust, normal = to_host(memory.log_trust[name]), log_shares(log_weights)
             weights[name] = xp.logaddexp(trust, _log_rest(trust) + normal)
         return self._bank(weights, belief.members)
 
@@ -333,9 +341,9 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         share = xp.where(clock.rows_seen > 0, 1.0 / (clock.rows_seen + clock.rows), 0.0)
         log_trust = packing.side_by_side(held.log_trust)
         log_weights = packing.side_by_side(held.bank.log_weights)
-        believed = xp.logsumexp(log_weights + gained, axis=0)
+        believed = log_total(log_weights + gained)
         joint = log_trust + gained
-        total = xp.logaddexp(xp.logsumexp(joint, axis=0), _log_rest(log_trust) + believed)
+        total = xp.logaddexp(log_total(joint), _log_rest(log_trust) + believed)
         return xp.logaddexp(
             xp.log1p(-share) + joint - total,
             xp.log(share) + np.log(UNTRIED) + anchor.log_target,
@@ -352,7 +360,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         after: "_Slots",
         has_rows: Array,
     ) -> Report:
-        kept = (xp.exp(log_weights) * _counts(packing, anchor.packed)).sum(0)
+        kept = total_of(xp.exp(log_weights) * _counts(packing, anchor.packed))
         kept = xp.where(has_rows, kept, anchor.retained)
         shared = packing.side_by_side(anchor.log_shared)
         gain = xp.where(xp.isfinite(shared), log_weights - shared, -xp.inf)
@@ -418,7 +426,7 @@ def _target(ages: Array) -> Array:
     live = ages[_NUM_BORN:] >= 0
     recalls = 0.25 * live / xp.maximum(live.sum(0), 1)
     weights = xp.concatenate([fades, restarts, recalls])
-    return xp.log(weights) - xp.log(weights.sum(0))
+    return xp.log(weights) - xp.log(total_of(weights))
 
 
 def _reach(ages: Array, unit: Array) -> Array:
@@ -437,7 +445,7 @@ def _reach(ages: Array, unit: Array) -> Array:
 
 def _within(log_weights: Array, reach: Array, span: Any) -> Array:
     """The weight of slots that reach no further back than so far."""
-    return xp.where(reach <= span, xp.exp(log_weights), 0.0).sum(0)
+    return total_of(xp.where(reach <= span, xp.exp(log_weights), 0.0))
 
 
 def _pooled(per_slot: PerBlock) -> PerBlock:
@@ -462,7 +470,7 @@ def _gained(packing: Packing, members: Array, message: Array, rows: Array) -> Ar
 
 def _log_rest(log_trust: Array) -> Array:
     """Log of what trust lacks to 1."""
-    return xp.log(xp.maximum(1.0 - xp.exp(log_trust).sum(0), 0.0))
+    return xp.log(xp.maximum(1.0 - total_of(xp.exp(log_trust)), 0.0))
 
 
 def _counts(packing: Packing, packed: Array) -> Array:
@@ -489,8 +497,8 @@ class _Slots(NamedTuple):
 
 def _undisturbed(packing: Packing, held: _Slots) -> Array:
     """Members after a batch without rows: what starts over with it starts over in other blocks only."""
-    weights = packing.repeated(xp.exp(xp.log_softmax(held.log_weights, axis=0)))
-    return xp.put(held.members, _NEWBORN, (weights * held.members).sum(0))
+    weights = packing.repeated(xp.exp(log_shares(held.log_weights)))
+    return xp.put(held.members, _NEWBORN, total_of(weights * held.members))
 
 
 def _reborn(
@@ -518,8 +526,8 @@ def _reborn(
     gone_on = xp.where(packing.repeated(has_rows), gone_on, before)
     # the newborn has no weight yet, so any will do to find what it is born from
     unborn = xp.concatenate([older, recalls.moved(gone_on, prior)])
-    weights = packing.repeated(xp.exp(xp.log_softmax(after, axis=0)))
-    snapshot = (weights * unborn).sum(0)
+    weights = packing.repeated(xp.exp(log_shares(after)))
+    snapshot = total_of(weights * unborn)
     return _Slots(
         members=xp.concatenate([older, recalls.moved(learned, snapshot)]),
         recalls=recalls.moved(gone_on, snapshot),

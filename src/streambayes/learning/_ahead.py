@@ -30,7 +30,7 @@ class Done(NamedTuple):
         info: What its step did, or the error that it failed with.
         seconds: Its share of the time that the batches which ran with it took.
         notes: What it did to the parameters, if that is wanted.
-        score: Its score before it was learned, likewise, if anything was learned before it.
+        score: Its predictive score before it was learned, likewise, if anything was learned before it.
     """
 
     mark: Any
@@ -184,8 +184,8 @@ class Ahead:
             self._state = replaced(self._state, watch=watch)
             info = learner._info(facts, each.rows.shape[1], outcome, seen)
             score = None
-            if left.scores is not None and self._num_reported:
-                score = learner._score_of(each.rows, left.scores[number])
+            if left.score is not None and self._num_reported:
+                score = learner._score_of(each.rows, np.nan, left.score[number])
             self._num_reported += 1
             noted = None if notes is None else notes[number]
             yield Done(each.mark, info, seconds, noted, score)

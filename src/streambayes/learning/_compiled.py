@@ -60,13 +60,13 @@ class Left(NamedTuple):
         message: Its message to the blocks.
         facts: Its facts, as one array.
         belief: What is believed after it, if that is wanted.
-        scores: Sums over its rows of both log-likelihoods before it was learned, likewise.
+        score: Sum over its rows of their log predictive densities before it was learned, likewise.
     """
 
     message: Blocks
     facts: Array
     belief: AbstractBelief | None
-    scores: Array | None
+    score: Array | None
 
 
 class Settings(NamedTuple):
@@ -263,9 +263,8 @@ class Stepper:
     ) -> tuple[Any, Array, Left, Array]:
         """So many of the batches, up to the first that fails.
 
-        Returns the memory before it or after the last, the rows seen then, what batches have left, and
-        how many batches that is of: one more than were learned if one has failed. The program is the same for
-        every count.
+        Returns the memory after the last or the failed one, the rows seen then, what batches have left, and
+        how many batches that is of. The program is the same for every count.
         """
         policy = self.policy_of(settings)
         shift, factor = scale.shift, scale.factor
@@ -274,31 +273,28 @@ class Stepper:
             number: Array, memory: Any, belief: AbstractBelief, rows_seen: Array
         ) -> tuple[Any, Facts, Left]:
             batch = jax.tree.map(lambda leaf: leaf[number], batches)
-            scores = None
+            score = None
             if with_scores:
                 forecast = policy.forecast(memory, belief) if policy.has_forecast else belief
                 wide = batch.with_values(batch.values.astype(float))
-                scores = jnp.stack(scorer(self.model).scored(forecast, shift, factor, wide))
+                densities = scorer(self.model).densities(forecast, shift, factor, wide)
+                score = jnp.where(batch.mask, densities, 0.0).sum()
             memory, message, facts = self.learned(
                 settings, memory, belief, prior, shift, factor, batch, rows_seen, elapsed[number]
             )
             believed = policy.belief(memory) if with_beliefs else None
-            return memory, facts, Left(message, self._flat(facts), believed, scores)
+            return memory, facts, Left(message, self._flat(facts), believed, score)
 
         def going(at: tuple[Any, ...]) -> Any:
             return (at[0] < count) & ~at[-1]
 
         def body(at: tuple[Any, ...]) -> tuple[Any, ...]:
-            number, held, belief, seen, left, _ = at
-            memory, facts, each = learned(number, held, belief, seen)
+            number, memory, belief, seen, left, _ = at
+            memory, facts, each = learned(number, memory, belief, seen)
             failed = jnp.stack([facts.outcome == bad for bad in Outcome if bad.failed]).any()
-            memory, after, seen = jax.tree.map(
-                lambda new, old: jnp.where(failed, old, new),
-                (memory, policy.belief(memory), seen + facts.num_observations),
-                (held, belief, seen),
-            )
             left = jax.tree.map(lambda every, one: every.at[number].set(one), left, each)
-            return number + 1, memory, after, seen, left, failed
+            seen = seen + facts.num_observations
+            return number + 1, memory, policy.belief(memory), seen, left, failed
 
         start = (jnp.zeros((), int), memory, belief, rows_seen)
         left = jax.tree.map(

@@ -373,15 +373,14 @@ class StreamLearner:
             return Score(float("nan"), float("nan"), 0)
         with float64_scope():
             batch = self._pad(rows)
-            found = self._scorer.score(belief, *_units(state.scale), batch)
-        return self._score_of(rows, found)
+            bound, predictive = self._scorer.score(belief, *_units(state.scale), batch)
+        return self._score_of(rows, bound, predictive)
 
-    def _score_of(self, rows: np.ndarray, sums: Any) -> Score:
+    def _score_of(self, rows: np.ndarray, bound: Any, predictive: Any) -> Score:
         """The score of rows, given sums over them of both log-likelihoods."""
         num_rows, missing = rows.shape[1], lacking_columns(rows, self._columns)
         method = self.model.predictive_method(pad(rows[:, :1], self._columns, missing=missing))
-        bound, predictive = (float(each) / num_rows for each in sums)
-        return Score(bound, predictive, num_rows, method)
+        return Score(float(bound) / num_rows, float(predictive) / num_rows, num_rows, method)
 
     def log_predictive(
         self, state: LearnerState, batch: Any, *, using: Using = "forecast"
