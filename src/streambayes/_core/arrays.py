@@ -75,9 +75,13 @@ def _softmax(values: Any, axis: Any = -1) -> Any:
 
 
 def _while_loop(goes_on: Callable[[Any], Any], body: Callable[[Any], Any], at: Any) -> Any:
-    while goes_on(at):
+    while True:
+        going = goes_on(at)
+        if holds_jax(going):  # functions may bring JAX's arrays in
+            return jax.lax.while_loop(goes_on, body, at)
+        if not going:
+            return at
         at = body(at)
-    return at
 
 
 def _fori_loop(start: int, stop: int, body: Callable[[Any, Any], Any], at: Any) -> Any:

@@ -385,16 +385,21 @@ class MixtureMarginal(AbstractMarginal):
 
     def _of_each(self, function: Callable[[AbstractMarginal], Any], extra: int = 0) -> Any:
         """A function of every member, on a leading axis, with so many axes before those of the batch."""
-        if holds_jax(jax.tree.leaves(self)):
+        leaves = jax.tree.leaves(self)
+        if holds_jax(leaves):
             # one by one: what has fewer axes than the rest broadcasts within a member, not across them
             return jax.vmap(function)(self.members)
         assert not isinstance(self.members, MixtureMarginal)  # that would take members for a batch
-        return function(jax.tree.map(lambda leaf: _spaced(leaf, extra), self.members))
+        most = max(map(xp.ndim, leaves))
+        return function(
+            jax.tree.map(lambda leaf: _spaced(leaf, extra + most - xp.ndim(leaf)), self.members)
+        )
 
 
 def _spaced(leaf: Array, extra: int) -> Array:
     """With axes between that of members and those of the batch."""
-    return leaf.reshape(leaf.shape[:1] + (1,) * extra + leaf.shape[1:])
+    shape = xp.shape(leaf)
+    return xp.reshape(leaf, shape[:1] + (1,) * extra + shape[1:])
 
 
 @final
