@@ -15,6 +15,8 @@ import numpy as np
 import scipy.special
 from jax import Array
 
+from streambayes._core import gamma
+
 __all__ = ["holds_jax", "xp"]
 
 
@@ -125,5 +127,7 @@ _IN_JAX: dict[str, Callable[..., Any]] = {
     "put": lambda array, place, value: array.at[place].set(value),
     "entry": jax.lax.dynamic_index_in_dim,
     "largest": jax.lax.top_k,
+    "digamma": gamma.digamma,
+    "gammaln": gamma.gammaln,
 }
 xp = _Functions()

@@ -6,7 +6,6 @@ The polynomials of a special function are most of a compiled program, and it has
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
-import jax
 import numpy as np
 from jax import Array
 
@@ -82,11 +81,10 @@ def _answered(asked: list[tuple[Callable[..., Array], tuple[Any, ...]]]) -> list
         ]
         for some in places
     ]
-    if not flat:
-        return []
-    found = _apart(
-        lambda flat: [f(*arguments) for f, arguments in zip(functions, flat, strict=True)], flat
-    )
+    found = [
+        _apart(function(*arguments), arguments[-1])
+        for function, arguments in zip(functions, flat, strict=True)
+    ]
     values: list[Any] = [None] * len(asked)
     for some, value in zip(places, found, strict=True):
         shapes = [every[place][0].shape for place in some]
@@ -96,15 +94,11 @@ def _answered(asked: list[tuple[Callable[..., Array], tuple[Any, ...]]]) -> list
     return values
 
 
-def _apart(function: Callable[[Any], Any], flat: Any) -> Any:
-    """A function in a computation of its own: XLA would repeat its polynomials in whatever uses a value.
+def _apart(value: Array, like: Array) -> Array:
+    """A value that XLA computes once: it would repeat its polynomials in whatever uses it.
 
-    The condition always holds, which XLA cannot tell.
+    Of a quotient of two arrays it makes a kernel of its own. The divisor is always 1, which it cannot tell.
     """
-    if all(map(is_concrete, jax.tree.leaves(flat))):
-        return function(flat)
-    first = flat[0][-1][0]  # other arguments may be constants
-    holds = xp.floor(xp.fmax(xp.fmin(first, 0.75), 0.25)) == 0.0
-    return jax.lax.cond(
-        holds, function, lambda flat: [xp.zeros_like(each[0]) for each in flat], flat
-    )
+    if is_concrete(value):
+        return value
+    return value / (1.0 + xp.floor(xp.fmax(xp.fmin(like, 0.75), 0.25)))

@@ -2,6 +2,9 @@ r"""Special functions that keep their digits where differences of log-gammas los
 
 Everything about gamma functions comes from one decomposition, Stirling's,
 $\ln\Gamma(x) = (x - 1/2)\ln x - x + \ln\sqrt{2\pi} + c(x)$, with the large parts cancelled on paper.
+
+Quotients with several uses are written as products with an inverse: XLA makes a kernel of its own of each quotient of two
+arrays that is used twice, and kernels are what takes time to compile.
 """
 
 from collections.abc import Sequence
@@ -62,7 +65,7 @@ def excess(e: Array) -> Array:
     small = xp.abs(e) < 0.25
     s = xp.where(small, e, 0.0)
     # ln(1 + e) = 2 artanh t with t = e / (2 + e), and e - 2t = et
-    t = s / (2.0 + s)
+    t = s * (1.0 / (2.0 + s))
     series = t * (s - 2.0 * xp.square(t) * _horner([1 / k for k in range(3, 25, 2)], t * t))
     return xp.where(small, series, e - xp.log1p(xp.where(small, 0.0, e)))
 
@@ -74,9 +77,10 @@ def ratio_excess(x: Array, y: Array) -> Formula:
 
 def product_excess(x: Array, y: Array, u: Array, v: Array) -> Formula:
     r"""$e - \ln(1 + e) \ge 0$ for $1 + e = (y / x)(v / u)$, precise where the two ratios cancel."""
-    first, second = (y - x) / x, (v - u) / u
+    per_x, per_u = 1.0 / x, 1.0 / u
+    first, second = (y - x) * per_x, (v - u) * per_u
     rounding = xp.abs(first) + xp.abs(second) + xp.abs(first * second)
-    ratio = y / x * (v / u)
+    ratio = y * per_x * (v * per_u)
     e = xp.where(rounding < 1.0, first + second + first * second, ratio - 1.0)
     return Formula.of(_gap, xp.ones_like(e), e, ratio)
 
@@ -131,9 +135,10 @@ def log_beta_bregman(x: Array, y: Array) -> Formula:
     """
     x, y = xp.broadcast_arrays(x, y)
     x_total, y_total = x.sum(-1, keepdims=True), y.sum(-1, keepdims=True)
-    d, share, shrink = y - x, x / x_total, x_total / y_total
+    per_x, per_x_total, per_y_total = 1.0 / x, 1.0 / x_total, 1.0 / y_total
+    d, share, shrink = y - x, x * per_x_total, x_total * per_y_total
     # z = (y_i / y_0) / (x_i / x_0) - 1 = (e_i - e_0) x_0 / y_0, where e_0 is the mean of e = d / x
-    e, ratio = d / x, y / x * shrink
+    e, ratio = d * per_x, y * per_x * shrink
     others, others_shift = sum_of_others(share), sum_of_others(share * e)
     above = (e * others - others_shift) * shrink
     rounding = (xp.abs(e) * others + sum_of_others(share * xp.abs(e))) * shrink
@@ -141,7 +146,7 @@ def log_beta_bregman(x: Array, y: Array) -> Formula:
     d_total = d.sum(-1, keepdims=True)
     # the largest share takes g_0: g_i - g_0 = z e_0 + excess(z), the others stand alone
     largest = xp.arange(x.shape[-1]) == xp.argmax(share, -1, keepdims=True)
-    tilt = xp.where(largest, z * (d_total / x_total), 0.0)
+    tilt = xp.where(largest, z * (d_total * per_x_total), 0.0)
     gapped = tuple(xp.where(largest, v, w) for v, w in ((1.0, x), (z, d), (ratio, y)))
     # Stirling's errors of the parts and, with the other sign, of the total
     every = tuple(xp.concatenate(pair, -1) for pair in ((x, x_total), (d, d_total), (y, y_total)))
@@ -181,7 +186,8 @@ def digamma_difference(x: Array, delta: Array) -> Array:
     shifted = (d / low / high).sum(-1)
     x, y = x + _SHIFT, x + _SHIFT + delta
     # psi(x) = ln x - 1/2x - p(x)
-    main = xp.log1p(delta / x) + 0.5 * delta / x / y
+    per_x = 1.0 / x
+    main = xp.log1p(delta * per_x) + 0.5 * delta * per_x / y
     return shifted + main + _digamma_series_drop(x, delta)
 
 
@@ -201,8 +207,9 @@ def log_beta(concentration: Array) -> Formula:
     r"""$\sum_i \ln\Gamma(\alpha_i) - \ln\Gamma(\alpha_0)$ over the last axis, $\alpha_0 = \sum_i \alpha_i$."""
     total = concentration.sum(-1)
     others = sum_of_others(concentration)
-    share = concentration / total[..., None]
-    log_share = xp.where(share > 0.5, xp.log1p(-others / total[..., None]), xp.log(share))
+    per_total = 1.0 / total[..., None]
+    share = concentration * per_total
+    log_share = xp.where(share > 0.5, xp.log1p(-others * per_total), xp.log(share))
     size = concentration.shape[-1]
     main = (concentration * log_share - 0.5 * xp.log(concentration)).sum(-1)
     every = xp.concatenate([concentration, total[..., None]], -1)
@@ -230,26 +237,29 @@ def masked_sum(values: Array, mask: Array) -> Array:
 
 def _gap(x: Array, d: Array, y: Array) -> Array:
     """Excess of the ratio of y = x + d to x, where the sum has rounded d away."""
-    e = d / x
-    down = xp.log(xp.where(e > -0.5, 1.0, y / x))
+    inverse = 1.0 / x
+    e = d * inverse
+    down = xp.log(xp.where(e > -0.5, 1.0, y * inverse))
     return xp.where(e > -0.5, excess(xp.maximum(e, -0.5)), e - down)
 
 
 def _deviance(x: Array, d: Array, y: Array) -> Array:
     """Deviance of y = x + d from x, y ln(y / x) - d."""
-    e = d / x
+    inverse = 1.0 / x
+    e = d * inverse
     near = xp.abs(e) < 0.5
     s = xp.where(near, e, 0.0)
-    ratio = xp.where(near | (y <= 0), 1.0, y / x)
+    ratio = xp.where(near | (y <= 0), 1.0, y * inverse)
     return xp.where(near, x * (s * xp.log1p(s) - excess(s)), y * xp.log(ratio) - d)
 
 
 def _deviance_drop(x: Array, d: Array, y: Array, shift: Array | float) -> Array:
     high_x, high_y = x + shift, y + shift
-    product = shift * d
-    bend = product / x * (product / high_x / high_y)
-    u = product / x / high_y
-    down = xp.log(xp.where(u > -0.5, 1.0, y / x * (high_x / high_y)))
+    per_x, per_high_y = 1.0 / x, 1.0 / high_y
+    risen = shift * d * per_x
+    u = risen * per_high_y
+    bend = u * (shift * d * (1.0 / high_x))
+    down = xp.log(xp.where(u > -0.5, 1.0, y * per_x * (high_x * per_high_y)))
     tilt = xp.where(u > -0.5, excess(xp.maximum(u, -0.5)), u - down)
     near = bend + shift * _gap(high_x, d, high_y) - y * tilt
     return xp.where(shift > x, _deviance(x, d, y) - _deviance(high_x, d, high_y), near)
@@ -260,15 +270,16 @@ def _stirling_bregman(x: Array, d: Array, y: Array) -> Array:
     top = (x + _SHIFT, d, y + _SHIFT)
     series = _series_bregman(*(xp.where(large, v, w) for v, w in zip((x, d, y), top, strict=True)))
     # below, N steps up: the trapezoidal sum of the gaps between x and x + N less their integral
-    gaps = _gap(*_stairs(x, d, y))
-    total = gaps.sum(-1) - 0.5 * gaps[..., 0] + 0.5 * _gap(*top)
+    gaps = _gap(*_stairs(x, d, y, _SHIFT + 1))
+    at_end = (xp.arange(_SHIFT + 1) % _SHIFT) == 0
+    total = xp.where(at_end, 0.5 * gaps, gaps).sum(-1)
     stepped = total - _deviance_drop(x, d, y, _SHIFT) + series
     return xp.where(large, series, stepped)
 
 
-def _stairs(x: Array, d: Array, y: Array) -> tuple[Array, Array, Array]:
-    """x, d and y on a last axis of N steps up."""
-    steps = xp.arange(_SHIFT, dtype=x.dtype)
+def _stairs(x: Array, d: Array, y: Array, num: int = _SHIFT) -> tuple[Array, Array, Array]:
+    """x, d and y on a last axis of steps up."""
+    steps = xp.arange(num, dtype=x.dtype)
     return x[..., None] + steps, d[..., None], y[..., None] + steps
 
 
@@ -285,25 +296,27 @@ def _series_bregman(x: Array, d: Array, y: Array) -> Array:
     $y^{-n} - x^{-n} + n d x^{-n-1} = x^{-n} e \rho\,(r q_n + n)$ with $e = d / x$, $\rho = d / y$,
     $r = x / y$ and $q_n = \sum_{j \le n - 2} (n - 1 - j)\,r^j$.
     """
-    e, rho, r = d / x, d / y, x / y
-    geometric, weighted, power = xp.ones_like(x), xp.zeros_like(x), 1.0 / x
+    per_x, per_y = 1.0 / x, 1.0 / y
+    e, rho, r = d * per_x, d * per_y, x * per_y
+    geometric, weighted, power = xp.ones_like(x), xp.zeros_like(x), per_x
     series = xp.zeros_like(x)
     for n in range(1, 2 * len(_STIRLING)):
         if n % 2:
             series = series + _STIRLING[n // 2] * power * (r * weighted + n)
-        weighted, geometric, power = weighted + geometric, 1.0 + r * geometric, power / x
+        weighted, geometric, power = weighted + geometric, 1.0 + r * geometric, power * per_x
     return e * rho * series
 
 
 def _digamma_series_drop(x: Array, d: Array) -> Array:
     """p(x) - p(x + d), power by power: 1 - r^n = (1 - r) (1 + r + ... + r^(n-1)) with r = x / (x + d)."""
-    rho, r = d / (x + d), x / (x + d)
-    geometric, power = xp.ones_like(x), 1.0 / x
+    per_x, per_y = 1.0 / x, 1.0 / (x + d)
+    rho, r = d * per_y, x * per_y
+    geometric, power = xp.ones_like(x), per_x
     series = xp.zeros_like(x)
     for n in range(1, 2 * len(_STIRLING) + 1):
         if n % 2 == 0:
             series = series + (n - 1) * _STIRLING[n // 2 - 1] * power * geometric
-        geometric, power = 1.0 + r * geometric, power / x
+        geometric, power = 1.0 + r * geometric, power * per_x
     return rho * series
 
 
@@ -315,7 +328,8 @@ def _horner(coefficients: Sequence[float], x: Array) -> Array:
 
 
 def _stirling_series(x: Array) -> Array:
-    return _horner(_STIRLING, 1.0 / (x * x)) / x
+    inverse = 1.0 / x
+    return _horner(_STIRLING, inverse * inverse) * inverse
 
 
 def _digamma_series(x: Array) -> Array:

@@ -28,6 +28,8 @@ _ON = ("1", "on", "true", "yes")
 _MOST_BYTES = 2**30
 _WRITTEN = re.compile(r".+-(cache|atime)")
 """Files that JAX writes."""
+_COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
+"""On CPUs that pass makes two kernels of a sum over more than 32 entries, and kernels are what takes time to compile."""
 _chosen: Path | str | None = None
 
 
@@ -47,7 +49,9 @@ class Program:
     def __init__(
         self, function: Callable[..., Any], *, static_argnames: tuple[str, ...] = ()
     ) -> None:
-        self._run = jax.jit(function, static_argnames=static_argnames)
+        self._run = jax.jit(
+            function, static_argnames=static_argnames, compiler_options=_COMPILER_OPTIONS
+        )
         self._known: set[Any] = set()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
