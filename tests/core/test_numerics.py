@@ -2,11 +2,12 @@
 
 import itertools
 
+import jax
 import mpmath
 import numpy as np
 import pytest
 
-from streambayes._core import numerics
+from streambayes._core import gamma, numerics
 from streambayes._core.formula import Formula
 from streambayes._core.precision import in_float64
 
@@ -18,6 +19,12 @@ GAPS = [1e-12, 1e-8, 1e-4, 0.02, 0.24, 0.26, -0.24, -0.49, -0.51]
 def _digits():
     with mpmath.workdps(70):
         yield
+
+
+@pytest.fixture(params=["on the host", "in a program"])
+def way(request):
+    """Both ways in which a formula is computed: by NumPy and SciPy, and by XLA."""
+    return jax.jit if request.param == "in a program" else lambda function: function
 
 
 def exact(*values):
@@ -97,22 +104,35 @@ TWO = {
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_functions_of_one_argument(name):
+def test_functions_of_one_argument(name, way):
     reference, tolerance = ONE[name]
-    assert max(errors(getattr(numerics, name), reference, GRID)) < tolerance
+    assert max(errors(way(getattr(numerics, name)), reference, GRID)) < tolerance
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [("gammaln", mpmath.loggamma), ("digamma", lambda x: mpmath.psi(0, x))],
+)
+def test_functions_of_programs(name, reference):
+    """To rounding of what they are sums of, up to their values ten steps on."""
+    x = np.concatenate([GRID, np.geomspace(1e-6, 1e6, 200)])
+    found = in_float64(jax.jit(getattr(gamma, name)))(x)
+    for point, value in zip(x, found, strict=True):
+        wanted, above = reference(*exact(point)), reference(*exact(point + 10))
+        assert abs(value - wanted) <= 1e-15 * max(abs(wanted), abs(above))
 
 
 @pytest.mark.parametrize("name", TWO)
-def test_functions_of_two_arguments(name):
+def test_functions_of_two_arguments(name, way):
     reference, tolerance = TWO[name]
-    function = valued(getattr(numerics, name))
+    function = way(valued(getattr(numerics, name)))
     assert max(errors(function, reference, *pairs())) < tolerance
     assert max(errors(function, reference, *pairs(gaps=GAPS))) < tolerance
 
 
 @pytest.mark.parametrize("name", TWO)
-def test_divergences_of_equal_arguments_are_zero(name):
-    function = valued(getattr(numerics, name))
+def test_divergences_of_equal_arguments_are_zero(name, way):
+    function = way(valued(getattr(numerics, name)))
     assert not in_float64(function)(np.array(GRID), np.array(GRID)).any()
 
 
@@ -123,26 +143,26 @@ def test_divergences_of_equal_arguments_are_zero(name):
         ("digamma_difference", lambda x, d: mpmath.psi(0, x + d) - mpmath.psi(0, x)),
     ],
 )
-def test_differences_over_a_step(name, reference):
+def test_differences_over_a_step(name, reference, way):
     x, step = np.array(list(itertools.product(GRID, GRID))).T
-    assert max(errors(getattr(numerics, name), reference, x, step)) < 3e-15
+    assert max(errors(way(getattr(numerics, name)), reference, x, step)) < 3e-15
 
 
-def test_deviance_drop():
+def test_deviance_drop(way):
     x, y = pairs()
     for shift in (0.5, 10.0):
-        found = in_float64(numerics.deviance_drop)(y, x, shift)
+        found = in_float64(way(numerics.deviance_drop))(y, x, shift)
         for a, b, value in zip(x, y, found, strict=True):
             low, step = exact(a, b), mpmath.mpf(shift)
             wanted = deviance(low[1], low[0]) - deviance(low[1] + step, low[0] + step)
             assert abs(value - wanted) <= 1e-13 * wanted
 
 
-def test_product_excess_where_the_ratios_cancel():
+def test_product_excess_where_the_ratios_cancel(way):
     gaps = [1e-10, 1e-3, 0.3, 1e6]
     x, y = pairs(gaps=gaps)
     u, v = y * 0.7, x * 0.7 * (1 + 1e-6)
-    found = in_float64(valued(numerics.product_excess))(x, y, u, v)
+    found = in_float64(way(valued(numerics.product_excess)))(x, y, u, v)
     for row, value in zip(zip(x, y, u, v, strict=True), found, strict=True):
         a, b, c, d = exact(*row)
         ratio = b / a * d / c
@@ -161,9 +181,9 @@ def test_sum_of_others():
 PARTS = [1e-8, 0.3, 5.0, 10.0, 1e6, 1e12]
 
 
-def test_log_beta():
+def test_log_beta(way):
     points = np.array(list(itertools.product(PARTS, PARTS)))
-    found = in_float64(valued(numerics.log_beta))(points)
+    found = in_float64(way(valued(numerics.log_beta)))(points)
     for point, value in zip(points, found, strict=True):
         wanted = log_beta(exact(*point))
         assert abs(value - wanted) <= 5e-15 * abs(wanted)
@@ -181,13 +201,13 @@ def test_log_beta():
         (0.3, 0.3),
     ],
 )
-def test_log_beta_bregman(change):
+def test_log_beta_bregman(change, way):
     points = np.array(list(itertools.product(PARTS, PARTS)))
     if change is None:
         x, y = np.repeat(points, len(points), 0), np.tile(points, (len(points), 1))
     else:
         x, y = points, points * (1 + np.array(change))
-    found = in_float64(valued(numerics.log_beta_bregman))(x, y)
+    found = in_float64(way(valued(numerics.log_beta_bregman)))(x, y)
     parts = in_float64(numerics.gammaln_bregman)(x, y)
     for a, b, value, part in zip(x, y, found, parts, strict=True):
         wanted = log_beta_bregman(exact(*a), exact(*b))

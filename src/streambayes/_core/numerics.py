@@ -164,9 +164,11 @@ def log_beta_bregman(x: Array, y: Array) -> Formula:
 def log_gamma_ratio(x: Array, delta: Array) -> Array:
     r"""$\ln\Gamma(x + d) - \ln\Gamma(x)$, $d \ge 0$, without the cancellation at large $x$ or small $d$."""
     x, delta = xp.broadcast_arrays(x, delta)
-    near = xp.minimum(delta, x)
-    close = _gammaln_bregman(x, near, x + near) + delta * xp.digamma(x)
-    return xp.where(delta < x, close, xp.gammaln(x + delta) - xp.gammaln(x))
+    up = x + 1.0  # at a small x the logarithm of the step would drown the rest
+    near = xp.minimum(delta, up)
+    close = _gammaln_bregman(up, near, up + near) + delta * xp.digamma(up)
+    stepped = xp.where(delta < up, close, xp.gammaln(up + delta) - xp.gammaln(up))
+    return stepped - xp.log1p(delta / x)
 
 
 @compiled
