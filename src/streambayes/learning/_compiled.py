@@ -587,8 +587,8 @@ def standardised(model: Model, batch: Batch, shift: Array, factor: Array) -> tup
         gained = -jnp.where(batch.observed, logs[:, None], 0.0).sum(0)
     else:
         gained = jnp.where(batch.mask, -logs.sum(), 0.0)
-    for place, column in enumerate(model.columns):
-        if column.transform == LOG:  # d ln x / dx = 1 / x
-            taken = batch.values[place].astype(float)
-            gained = gained - jnp.where(batch.observed[place], taken, 0.0)
+    logged = [place for place, column in enumerate(model.columns) if column.transform == LOG]
+    if logged:  # d ln x / dx = 1 / x
+        taken, there = batch.values[np.array(logged)].astype(float), batch.observed
+        gained = gained - jnp.where(there[np.array(logged)], taken, 0.0).sum(0)
     return changed, gained

@@ -128,7 +128,8 @@ class Noter:
         self._are_spreads = np.concatenate(
             [np.full(part.names.size, part.support == "positive") for part in shown]
         )
-        self._places = np.array([self._blocks.index(home) for home in self._homes], int)
+        places = {block: place for place, block in enumerate(self._blocks)}
+        self._places = np.array([places[home] for home in self._homes], int)
         self._watch = Program(self.watched)
         self.watch_many = Program(jax.vmap(self.watched))
 

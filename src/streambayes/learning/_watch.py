@@ -36,6 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.pytree import pytree
 from streambayes.families import AbstractFamily, Blocks
 
@@ -127,19 +128,19 @@ class Watch:
         one = Scale(
             fades=_repeated(prior, 2, len(HORIZONS)),
             log_weights={
-                name: jnp.full((2, _NUM_WAYS, *jnp.shape(count)), -np.log(_NUM_WAYS))
+                name: xp.full((2, _NUM_WAYS, *np.shape(count)), -np.log(_NUM_WAYS))
                 for name, count in prior.counts.items()
             },
             last=none,
             first_look={
-                name: jnp.full(jnp.shape(count), -jnp.inf) for name, count in prior.counts.items()
+                name: xp.full(np.shape(count), -np.inf) for name, count in prior.counts.items()
             },
             gathered=none,
         )
         return cls(
             scales=_repeated(one, len(SCALES)),
-            num_batches=jnp.zeros((), int),
-            recent=jnp.full((KEPT, num_parameters), jnp.nan),
+            num_batches=np.int64(0),
+            recent=np.full((KEPT, num_parameters), np.nan),
         )
 
     def restarted(self, prior: Blocks, chosen: Mapping[str, Any], parameters: Any) -> "Watch":
@@ -482,7 +483,7 @@ def _chosen(ways: Array, changed: Array, unusual: Array) -> Array:
 
 
 def _repeated(tree: Any, *axes: int) -> Any:
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, axes + jnp.shape(leaf)), tree)
+    return jax.tree.map(lambda leaf: xp.broadcast_to(leaf, axes + np.shape(leaf)), tree)
 
 
 def _stacked(*parts: Blocks) -> Blocks:

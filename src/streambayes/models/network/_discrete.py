@@ -18,7 +18,7 @@ from streambayes.families import (
     Dirichlet,
 )
 from streambayes.models._base import Section
-from streambayes.models.network._factor import AbstractTotals, Moments, Units, select
+from streambayes.models.network._factor import AbstractTotals, ByName, Moments, Units, select
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable, BernoulliVariable
 
@@ -49,7 +49,7 @@ class DiscreteFactor(AbstractTotals):
     def labels(self) -> dict[str, np.ndarray]:
         return {self.entry: self.text("{}")}
 
-    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> tuple[Array, ...]:
+    def rows(self, moments: Moments, weights: ByName) -> tuple[Array, ...]:
         return (weights[self.entry] * moments.shares[self.entry],)
 
     def packed(self, totals: Array) -> Occurrences:
@@ -69,7 +69,7 @@ class DiscreteFactor(AbstractTotals):
         return {self.entry: sums.occurrences.sum(-1)}
 
     def predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
+        self, belief: AbstractBelief, moments: Moments, observed: ByName, name: str
     ) -> Array:
         del observed, name
         table = self.log_table(belief)
@@ -80,9 +80,7 @@ class DiscreteFactor(AbstractTotals):
         table = belief.log_mean(self.entry, lambda family: jnp.log(self._means(family)))
         return jnp.moveaxis(table, 0, -1)
 
-    def log_predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
-    ) -> Array:
+    def log_predictive(self, belief: AbstractBelief, moments: Moments, observed: ByName) -> Array:
         chosen = jnp.where(observed[self.entry], moments.shares[self.entry], 0.0)
         return jnp.einsum("...k,kn->...n", self.log_table(belief), chosen)
 

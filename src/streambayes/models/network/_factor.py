@@ -7,7 +7,9 @@ variables of a row are its derivatives; nothing else needs to be written.
 """
 
 import abc
+import functools
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
 import jax
@@ -16,9 +18,8 @@ import numpy as np
 from jax import Array
 
 from streambayes._core import linalg
-from streambayes._core.arrays import xp
 from streambayes._core.column import LOG
-from streambayes._core.pytree import pytree
+from streambayes._core.pytree import pytree, static
 from streambayes.families import (
     AbstractBelief,
     AbstractFamily,
@@ -31,15 +32,80 @@ from streambayes.models.network._variables import AbstractVariable
 __all__ = [
     "AbstractFactor",
     "AbstractTotals",
+    "ByName",
     "Moments",
     "Units",
     "VectorMoments",
     "product_of_shares",
+    "rows_at",
     "select",
 ]
 
-Units = Callable[[str], tuple[Any, Any]]
-"""Shift and factor of a variable's column; 0 and 1 for one without."""
+Units = Callable[[Sequence[str]], tuple[Any, Any]]
+"""Shifts and factors of variables' columns; 0 and 1 for those without."""
+
+
+@functools.lru_cache(maxsize=256)
+def _places(names: tuple[str, ...]) -> Mapping[str, int]:
+    return {name: place for place, name in enumerate(names)}
+
+
+@final
+@pytree
+class ByName:
+    """A number per row for each of several variables. Those of columns lie in one array, so that a program does not grow with their number.
+
+    Attributes:
+        values: Shape (num_names, num_padded), or (1, num_padded) where all have the same.
+        names: Their names.
+        others: Of variables with an array of their own, which comes first, shape (num_padded,).
+    """
+
+    values: Array | None
+    names: tuple[str, ...] = static()
+    others: dict[str, Array]
+
+    @classmethod
+    def each(cls, others: Mapping[str, Array]) -> "ByName":
+        """Every variable with an array of its own."""
+        return cls(None, (), dict(others))
+
+    def __getitem__(self, name: str) -> Array:
+        if name in self.others:
+            return self.others[name]
+        assert self.values is not None
+        return self.values[_places(self.names)[name] if len(self.values) > 1 else 0]
+
+    def of(self, names: tuple[str, ...]) -> Array:
+        """Of several variables, shape (len(names), num_padded), or (1, num_padded) where all have the same."""
+        if self.values is None or all(name in self.others for name in names):
+            return jnp.stack([self.others[name] for name in names])
+        places = _places(self.names)
+        found = self.values
+        if len(self.values) > 1:
+            found = rows_at(self.values, [places.get(name, 0) for name in names])
+        return with_others(found, names, self.others)
+
+    def replaced(self, others: Mapping[str, Array]) -> "ByName":
+        """This with other arrays for some variables."""
+        return ByName(self.values, self.names, {**self.others, **others})
+
+
+def rows_at(values: Any, places: Sequence[int]) -> Any:
+    """Entries of a first axis; neighbours in one slice."""
+    first, last = places[0], places[-1] + 1
+    if list(places) == list(range(first, last)):
+        return values if (first, last) == (0, len(values)) else values[first:last]
+    return values[np.asarray(places)]
+
+
+def with_others(values: Array, names: Sequence[str], others: Mapping[str, Array]) -> Array:
+    """Rows by name, (len(names), num_padded), of which some are replaced."""
+    places = [place for place, name in enumerate(names) if name in others]
+    if not places:
+        return values
+    values = jnp.broadcast_to(values, (len(names), values.shape[-1]))
+    return values.at[np.array(places)].set(jnp.stack([others[names[place]] for place in places]))
 
 
 class VectorMoments(NamedTuple):
@@ -63,13 +129,13 @@ class Moments:
 
     Attributes:
         shares: Discrete variables: probabilities, shape (num_values, num_padded).
-        means: Other variables, shape (num_padded,).
+        means: Other variables.
         squares: Of normal variables that rows hide, shape (num_padded,).
         vectors: Vectors with missing cells.
     """
 
     shares: dict[str, Array]
-    means: dict[str, Array]
+    means: ByName
     squares: dict[str, Array]
     vectors: dict[str, VectorMoments]
 
@@ -82,10 +148,26 @@ class Moments:
         """What is expected of the square of a variable, shape (num_padded,)."""
         return self.squares[name] if name in self.squares else jnp.square(self.means[name])
 
-    def replaced(self, **parts: Mapping[str, Any]) -> "Moments":
+    def squares_of(self, names: tuple[str, ...]) -> Array:
+        """The same of several variables, shape (len(names), num_padded)."""
+        if all(name in self.squares for name in names):
+            return jnp.stack([self.squares[name] for name in names])
+        return with_others(jnp.square(self.means.of(names)), names, self.squares)
+
+    def replaced(
+        self,
+        shares: Mapping[str, Array] = MappingProxyType({}),
+        means: Mapping[str, Array] = MappingProxyType({}),
+        squares: Mapping[str, Array] = MappingProxyType({}),
+        vectors: Mapping[str, VectorMoments] = MappingProxyType({}),
+    ) -> "Moments":
         """This with the variables that the parts name taken from them."""
-        held = {field: {**values, **parts.get(field, {})} for field, values in vars(self).items()}
-        return Moments(**held)
+        return Moments(
+            shares={**self.shares, **shares},
+            means=self.means.replaced(means),
+            squares={**self.squares, **squares},
+            vectors={**self.vectors, **vectors},
+        )
 
 
 class AbstractFactor(abc.ABC):
@@ -138,8 +220,8 @@ class AbstractFactor(abc.ABC):
         return (tuple(self.prior()),)
 
     @abc.abstractmethod
-    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> Any:
-        """Sums over rows; ``weights`` by name, shape (num_padded,), are 0 where the factor is absent."""
+    def sums(self, moments: Moments, weights: ByName) -> Any:
+        """Sums over rows; ``weights`` are 0 where the factor is absent."""
 
     @abc.abstractmethod
     def log_density(self, expectations: Mapping[str, Any], sums: Any) -> Array:
@@ -150,17 +232,15 @@ class AbstractFactor(abc.ABC):
         """Rows that bear on each block."""
 
     @abc.abstractmethod
-    def log_predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
-    ) -> Array:
+    def log_predictive(self, belief: AbstractBelief, moments: Moments, observed: ByName) -> Array:
         r"""Log predictive density of observed values, shape (\*configurations, num_padded).
 
-        Values are the moments' means and shares; ``observed`` by name, shape (num_padded,).
+        Values are the moments' means and shares.
         """
 
     @abc.abstractmethod
     def predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
+        self, belief: AbstractBelief, moments: Moments, observed: ByName, name: str
     ) -> Any:
         r"""The predictive distribution of one name, shape (num_padded, \*configurations)."""
 
@@ -235,17 +315,16 @@ class AbstractFactor(abc.ABC):
         return self.text_per_name(pattern, of_log).reshape(self.shape)
 
     @final
-    def stacked(self, parts: Mapping[str, Array]) -> Array:
+    def stacked(self, parts: ByName) -> Array:
         """The variables of this factor on a first axis."""
-        return jnp.stack([parts[name] for name in self.names])
+        found = parts.of(self.names)
+        return jnp.broadcast_to(found, (len(self.names), found.shape[-1]))
 
     @final
     def own_units(self, units: Units) -> tuple[Any, Any]:
         """Shift and factor over the last axis of the blocks."""
-        shifts, factors = zip(*(units(name) for name in self.names), strict=True)
-        if not self.variable.is_grouped:
-            return shifts[0], factors[0]
-        return xp.stack(shifts), xp.stack(factors)
+        shifts, factors = units(self.names)
+        return (shifts, factors) if self.variable.is_grouped else (shifts[0], factors[0])
 
     @final
     def against_blocks(self, values: Array) -> Array:
@@ -254,7 +333,7 @@ class AbstractFactor(abc.ABC):
         return rows if self.variable.is_grouped else rows[..., 0]
 
     @final
-    def over_names(self, density: Array, observed: Mapping[str, Array]) -> Array:
+    def over_names(self, density: Array, observed: ByName) -> Array:
         """Log densities of shape (num_padded, blocks), summed over the names that are observed."""
         if not self.variable.is_grouped:
             density = density[..., None]
@@ -289,7 +368,7 @@ class AbstractTotals(AbstractFactor):
     """
 
     @abc.abstractmethod
-    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> tuple[Array, ...]:
+    def rows(self, moments: Moments, weights: ByName) -> tuple[Array, ...]:
         """What is totalled, whatever the configuration: parts of shape (some, num_padded)."""
 
     @property
@@ -302,7 +381,7 @@ class AbstractTotals(AbstractFactor):
         r"""The sums, from totals of all parts, shape (\*configurations, num_totals)."""
 
     @final
-    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> Any:
+    def sums(self, moments: Moments, weights: ByName) -> Any:
         parts = self.rows(moments, weights)
         return self.packed(
             jnp.concatenate([self.by_configuration(part, moments) for part in parts], -1)

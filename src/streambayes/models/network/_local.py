@@ -16,6 +16,7 @@ from streambayes._core.numerics import HALF_LOG_TWO_PI
 from streambayes.models.network._factor import (
     AbstractFactor,
     AbstractTotals,
+    ByName,
     Moments,
     product_of_shares,
 )
@@ -26,7 +27,7 @@ from streambayes.models.network._vector import VectorFactor
 __all__ = ["Rows", "hidden_names", "hidden_vectors"]
 
 _FACTORS = 32
-_NOTHING = Moments(shares={}, means={}, squares={}, vectors={})
+_NOTHING = Moments(shares={}, means=ByName.each({}), squares={}, vectors={})
 
 
 def hidden_names(structure: Structure, batch: Batch) -> tuple[str, ...]:
@@ -86,14 +87,11 @@ class Rows:
         self._batch = batch
         self.hidden = hidden_names(structure, batch)
         self._vectors = hidden_vectors(structure, batch)
-        cells = dict(zip(batch.columns, batch.observed, strict=True))
+        cells = batch.observed if batch.missing else batch.mask[None]
         nothing = jnp.zeros_like(batch.mask)
-        self.observed = {name: cells.get(name, nothing) for name in structure.owner}
+        self.observed = ByName(cells, batch.columns, dict.fromkeys(structure.latents, nothing))
         self._present = self._with_descendants()
-        if batch.missing:
-            self.weights = {name: there.astype(float) for name, there in self._present.items()}
-        else:  # one array for all, as factors can see
-            self.weights = dict.fromkeys(self._present, batch.mask.astype(float))
+        self.weights: ByName = jax.tree.map(lambda there: there.astype(float), self._present)
 
     def init_local(self) -> Moments:
         """Hidden variables before anything is known: equal shares, mean 0 and variance 1."""
@@ -106,7 +104,7 @@ class Rows:
             shares[name] = jnp.full((size, num_rows), 1.0 / size)
         return Moments(
             shares=shares,
-            means={name: jnp.zeros(num_rows) for name in others},
+            means=ByName.each({name: jnp.zeros(num_rows) for name in others}),
             squares={name: jnp.ones(num_rows) for name in others},
             vectors={},
         )
@@ -134,7 +132,7 @@ class Rows:
             parts = [self._statistics(name, f, moments) for f in self._around(name).values()]
         else:
             present = self.weights[name]
-            means = jnp.stack([moments.means[column] for column in self._powers.columns])
+            means = moments.means.of(self._powers.columns)
             parts = [present[None], present * means, present * jnp.square(means)]
         found = jnp.concatenate(parts)
         return found[:, :0] if self._has_kernel else found.astype(self._batch.values.dtype)
@@ -245,20 +243,19 @@ class Rows:
 
     def moments(self, local: Moments) -> Moments:
         """Moments of all variables: those of the hidden ones, values of the others, 0 where unused."""
-        shares, means, squares = dict(local.shares), dict(local.means), dict(local.squares)
+        shares, hidden, squares = dict(local.shares), dict(local.means.others), dict(local.squares)
+        values = jnp.where(self._batch.observed, self._batch.values.astype(float), 0.0)
+        cells = ByName(values, self._batch.columns, {})
         for name in self._batch.columns:
-            there = self.observed[name]
-            values = jnp.where(there, self._batch.column(name), 0.0)
             if self._structure.is_discrete(name):
-                kinds = jnp.arange(self._structure.num_values(name))[:, None]
-                seen = (there & (values == kinds)).astype(float)
+                there, kinds = self.observed[name], jnp.arange(self._structure.num_values(name))
+                seen = (there & (cells[name] == kinds[:, None])).astype(float)
                 shares[name] = jnp.where(there, seen, shares[name]) if name in self.hidden else seen
-                continue
-            if name in self.hidden:
-                means[name] = jnp.where(there, values, means[name])
+            elif name in self.hidden:
+                there, values = self.observed[name], cells[name]
+                hidden[name] = jnp.where(there, values, hidden[name])
                 squares[name] = jnp.where(there, jnp.square(values), squares[name])
-            else:
-                means[name] = values
+        means = cells.replaced(hidden)
         return Moments(shares=shares, means=means, squares=squares, vectors=dict(local.vectors))
 
     def filled(self, expectations: Mapping[str, Any], moments: Moments) -> Moments:
@@ -283,7 +280,7 @@ class Rows:
             entropy = entropy + hides.astype(float) @ part
         held = Moments(
             shares={name: moments.shares[name] for name in local.shares},
-            means={name: moments.means[name] for name in local.means},
+            means=ByName.each({name: moments.means[name] for name in local.means.others}),
             squares={name: moments.squares[name] for name in local.squares},
             vectors={},
         )
@@ -308,7 +305,7 @@ class Rows:
         hides = jnp.stack([self._present[n] & ~self.observed[n] for n in names], -1)
         at = jnp.stack([moments.means[n] for n in names], -1)
 
-        def joint(means: Array, squares: Array, weights: Mapping[str, Array]) -> Array:
+        def joint(means: Array, squares: Array, weights: ByName) -> Array:
             now = moments.replaced(
                 means={n: means[:, k] for k, n in enumerate(names)},
                 squares={n: squares[:, k] for k, n in enumerate(names)},
@@ -338,7 +335,8 @@ class Rows:
         centre = at + linalg.solve(factor, away[..., None])[..., 0]
         # the joint is linear in each factor's weights: so it splits into rows
         each = jax.grad(joint, argnums=2)(centre, jnp.square(centre), self.weights)
-        rows = functools.reduce(jnp.add, [self.weights[n] * each[n] for n in each])
+        rows = (self.weights.values * each.values).sum(0)
+        rows = sum((self.weights[n] * part for n, part in each.others.items()), rows)
         return centre, precision, rows - 0.5 * linalg.log_det(factor)
 
     def _share(
@@ -390,20 +388,19 @@ class Rows:
         entries = {owner.entry, *(child.entry for child in self._structure.children[name])}
         return {entry: factor for entry, factor in self._factors.items() if entry in entries}
 
-    def _with_descendants(self) -> dict[str, Array]:
+    def _with_descendants(self) -> ByName:
         """By name, the rows in which a variable or something below it is observed."""
-        present: dict[str, Array] = {}
         if not self._batch.missing:
-            return dict.fromkeys(self._structure.owner, self._batch.mask)
+            return ByName(self._batch.mask[None], tuple(self._structure.owner), {})
+        present = self.observed
         for variable in reversed(self._structure.variables):
+            above = {}
             for name in variable.names:
                 below = [n for child in self._structure.children[name] for n in child.names]
-                present[name] = functools.reduce(
-                    jnp.logical_or, [present[n] for n in below], self.observed[name]
-                )
+                if below:
+                    above[name] = self.observed[name] | present.of(tuple(below)).any(0)
+            present = present.replaced(above)
             if isinstance(variable, VectorVariable):  # one factor for all of its cells
-                together = functools.reduce(
-                    jnp.logical_or, [present[name] for name in variable.names]
-                )
-                present.update(dict.fromkeys(variable.names, together))
+                together = present.of(variable.names).any(0)
+                present = present.replaced(dict.fromkeys(variable.names, together))
         return present

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.batch import Batch
 from streambayes._core.calendar import CALENDAR
 from streambayes._core.column import Column
@@ -20,7 +21,13 @@ from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, AbstractFamily, AbstractMarginal, Blocks, Point
 from streambayes.models._base import AbstractModel, Section
 from streambayes.models.network._discrete import DiscreteFactor
-from streambayes.models.network._factor import AbstractFactor, Moments, Units
+from streambayes.models.network._factor import (
+    AbstractFactor,
+    ByName,
+    Moments,
+    Units,
+    rows_at,
+)
 from streambayes.models.network._local import Rows, hidden_names, hidden_vectors
 from streambayes.models.network._normal import NormalFactor
 from streambayes.models.network._picture import picture
@@ -238,7 +245,7 @@ class AbstractNetwork(AbstractModel[Moments | Array, NetworkSums]):
 
     @final
     def draw(self, key: Array, parameters: Mapping[str, Any]) -> dict[str, Array]:
-        moments = Moments(shares={}, means={}, squares={}, vectors={})
+        moments = Moments(shares={}, means=ByName.each({}), squares={}, vectors={})
         values: dict[str, Array] = {}
         for number, factor in enumerate(self.factors.values()):
             drawn = factor.draw(jax.random.fold_in(key, number), parameters, moments)
@@ -307,14 +314,22 @@ class AbstractNetwork(AbstractModel[Moments | Array, NetworkSums]):
         return next(factor for factor in self.factors.values() if entry in factor.prior())
 
     def _units(self, scale: Scale) -> Units:
-        places = {column.name: place for place, column in enumerate(self.columns)}
+        places = self._places
 
-        def units(name: str) -> tuple[Any, Any]:
-            if name not in places:
-                return 0.0, 1.0
-            return scale.shift[places[name]], scale.factor[places[name]]
+        def units(names: Sequence[str]) -> tuple[Any, Any]:
+            if all(name in places for name in names):
+                chosen = [places[name] for name in names]
+                return rows_at(scale.shift, chosen), rows_at(scale.factor, chosen)
+            chosen = [places.get(name, len(places)) for name in names]  # behind the last: none
+            shifts, factors = xp.append(scale.shift, 0.0), xp.append(scale.factor, 1.0)
+            return shifts[np.array(chosen)], factors[np.array(chosen)]
 
         return units
+
+    @functools.cached_property
+    def _places(self) -> Mapping[str, int]:
+        """Of columns, by name."""
+        return {column.name: place for place, column in enumerate(self.columns)}
 
 
 @final

@@ -19,7 +19,7 @@ from streambayes.families import (
     StudentMarginal,
 )
 from streambayes.models._base import Section
-from streambayes.models.network._factor import AbstractTotals, Moments, Units, select
+from streambayes.models.network._factor import AbstractTotals, ByName, Moments, Units, select
 
 __all__ = ["NormalFactor"]
 
@@ -43,13 +43,9 @@ class NormalFactor(AbstractTotals):
     def labels(self) -> dict[str, np.ndarray]:
         return {self.entry: self.text("{}")}
 
-    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> tuple[Array, ...]:
-        means = self.stacked(moments.means)
-        squares = jnp.stack([moments.square(name) for name in self.names])
-        first = weights[self.names[0]]
-        # a row counts once where it counts for all names
-        together = all(weights[name] is first for name in self.names)
-        present = first[None] if together else self.stacked(weights)
+    def rows(self, moments: Moments, weights: ByName) -> tuple[Array, ...]:
+        present = weights.of(self.names)  # a row counts once where it counts for all names
+        means, squares = self.stacked(moments.means), moments.squares_of(self.names)
         return present * means, present * squares, present
 
     @property
@@ -74,15 +70,13 @@ class NormalFactor(AbstractTotals):
     def counts(self, sums: NormalSums) -> dict[str, Array]:
         return {self.entry: sums.num_rows}
 
-    def log_predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
-    ) -> Array:
+    def log_predictive(self, belief: AbstractBelief, moments: Moments, observed: ByName) -> Array:
         values = self.against_blocks(self.stacked(moments.means))
         density = belief.log_mean(self.entry, lambda family: family.log_predictive(values))
         return self.over_names(density, observed)
 
     def predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
+        self, belief: AbstractBelief, moments: Moments, observed: ByName, name: str
     ) -> Any:
         del observed
 

@@ -24,7 +24,7 @@ from streambayes.families import (
     WeightedDraws,
 )
 from streambayes.models.network._discrete import DiscreteFactor
-from streambayes.models.network._factor import AbstractFactor, Moments
+from streambayes.models.network._factor import AbstractFactor, ByName, Moments
 from streambayes.models.network._local import Rows, hidden_names
 from streambayes.models.network._structure import Structure
 
@@ -149,7 +149,7 @@ class Predictor:
         averaged: Array = (weights[..., None] * shares).sum(0)
         return averaged
 
-    def _log_joint(self, moments: Moments, seen: Mapping[str, Array]) -> Array:
+    def _log_joint(self, moments: Moments, seen: ByName) -> Array:
         r"""Log predictive density with each joint state of the summed variables, (\*states, num_padded)."""
         total = jnp.zeros((*self._shape, self._batch.values.shape[1]))
         for entry, factor in self._factors.items():
@@ -160,9 +160,7 @@ class Predictor:
                 total = total + self._aligned(table, factor.parents, moments)
         return total
 
-    def _own_state(
-        self, factor: DiscreteFactor, moments: Moments, seen: Mapping[str, Array]
-    ) -> Array:
+    def _own_state(self, factor: DiscreteFactor, moments: Moments, seen: ByName) -> Array:
         """A summed variable's own probability in each of its states; none where its row omits it."""
         name = factor.entry
         table = factor.log_table(self._belief)[..., None]
@@ -193,7 +191,7 @@ class Predictor:
     def _total(self, joint: Array) -> Array:
         return jax.nn.logsumexp(joint, axis=tuple(range(joint.ndim - 1)))
 
-    def _posterior(self, moments: Moments, seen: Mapping[str, Array]) -> Array:
+    def _posterior(self, moments: Moments, seen: ByName) -> Array:
         return _shares_of(self._log_joint(moments, seen))
 
     def _share_of(self, name: str, posterior: Array) -> Array:
@@ -261,7 +259,7 @@ class Predictor:
         num_rows = self._batch.values.shape[1]
         turn = (jnp.arange(num_rows) * 0.6180339887498949) % 1.0  # rows differ in their points
         points = iter((node[:, None] + turn) % 1.0)
-        moments, seen, log_weight = self._moments, dict(self._rows.observed), jnp.zeros(num_rows)
+        moments, seen, log_weight = self._moments, self._rows.observed, jnp.zeros(num_rows)
         if self._normals:
             moments, seen, log_weight = self._propose_normals(points, moments, seen)
         for name in self._drawn:
@@ -298,8 +296,8 @@ class Predictor:
         return jax.nn.softmax(log_masses, axis=0), centres, linalg.cholesky(precisions)
 
     def _propose_normals(
-        self, points: Any, moments: Moments, seen: dict[str, Array]
-    ) -> tuple[Moments, dict[str, Array], Array]:
+        self, points: Any, moments: Moments, seen: ByName
+    ) -> tuple[Moments, ByName, Array]:
         """Values of the hidden normals from one of their modes, with wider tails."""
         weights, centres, factor = self._modes
         weights = 0.9 * weights + 0.1 / weights.shape[0]
@@ -317,12 +315,12 @@ class Predictor:
         for place, name in enumerate(self._normals):
             value = jnp.where(hides[:, place], values[:, place], moments.means[name])
             moments = moments.replaced(means={name: value}, squares={name: jnp.square(value)})
-            seen = {**seen, name: seen[name] | hides[:, place]}
+            seen = seen.replaced({name: seen[name] | hides[:, place]})
         return moments, seen, log_weight
 
     def _propose_state(
-        self, name: str, point: Array, moments: Moments, seen: dict[str, Array], log_weight: Array
-    ) -> tuple[Moments, dict[str, Array], Array]:
+        self, name: str, point: Array, moments: Moments, seen: ByName, log_weight: Array
+    ) -> tuple[Moments, ByName, Array]:
         hides = self._hides(name)
         share = moments.shares[name]
         size = share.shape[0]
@@ -333,7 +331,7 @@ class Predictor:
         log_weight = log_weight - jnp.where(hides, log_proposal, 0.0)
         return (
             moments.replaced(shares={name: share}),
-            {**seen, name: seen[name] | hides},
+            seen.replaced({name: seen[name] | hides}),
             log_weight,
         )
 
@@ -357,8 +355,8 @@ class Predictor:
         return moments
 
     def _below(
-        self, name: str, points: Any, moments: Moments, seen: dict[str, Array]
-    ) -> tuple[Moments, dict[str, Array]]:
+        self, name: str, points: Any, moments: Moments, seen: ByName
+    ) -> tuple[Moments, ByName]:
         """A value of a variable that nothing observed bears on, given its parents."""
         factor = self._factors[self._structure.owner[name].entry]
         choice, point = next(points), next(points)
@@ -372,7 +370,9 @@ class Predictor:
             )
             chosen = _state(table.T @ weights, choice)
             share = jnp.where(open_rows, chosen, moments.shares[name])
-            return moments.replaced(shares={name: share}), {**seen, name: seen[name] | open_rows}
+            return moments.replaced(shares={name: share}), seen.replaced(
+                {name: seen[name] | open_rows}
+            )
         members = factor.predictive(self._belief, moments, seen, name)
         place = self._known_configuration(factor, moments).argmax(0)
 
@@ -385,7 +385,7 @@ class Predictor:
         drawn = jax.tree.map(own, members).quantile(point)
         value = jnp.where(open_rows, drawn, moments.means[name])
         moments = moments.replaced(means={name: value}, squares={name: jnp.square(value)})
-        return moments, {**seen, name: seen[name] | open_rows}
+        return moments, seen.replaced({name: seen[name] | open_rows})
 
     def _known_configuration(self, factor: AbstractFactor, moments: Moments) -> Array:
         weights = factor.weights_of(moments)

@@ -21,7 +21,7 @@ from streambayes.families import (
     NegativeBinomial,
 )
 from streambayes.models._base import Section
-from streambayes.models.network._factor import AbstractTotals, Moments, Units, select
+from streambayes.models.network._factor import AbstractTotals, ByName, Moments, Units, select
 
 __all__ = ["ExponentialFactor", "PoissonFactor"]
 
@@ -58,7 +58,7 @@ class AbstractRate(AbstractTotals):
         return {self.entry: self.text("{}")}
 
     @final
-    def rows(self, moments: Moments, weights: Mapping[str, Array]) -> tuple[Array, ...]:
+    def rows(self, moments: Moments, weights: ByName) -> tuple[Array, ...]:
         values, present = self.stacked(moments.means), self.stacked(weights)
         return present, present * values, present * self.log_base(values)
 
@@ -72,9 +72,7 @@ class AbstractRate(AbstractTotals):
         return {self.entry: sums.num_rows}
 
     @final
-    def log_predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
-    ) -> Array:
+    def log_predictive(self, belief: AbstractBelief, moments: Moments, observed: ByName) -> Array:
         values = self.against_blocks(self.stacked(moments.means))
         density = belief.log_mean(
             self.entry, lambda family: self.predictive_of(family).log_prob(values)
@@ -83,7 +81,7 @@ class AbstractRate(AbstractTotals):
 
     @final
     def predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
+        self, belief: AbstractBelief, moments: Moments, observed: ByName, name: str
     ) -> Any:
         del observed
 

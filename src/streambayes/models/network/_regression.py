@@ -33,7 +33,13 @@ from streambayes.families import (
     StudentMarginal,
 )
 from streambayes.models._base import Parameters, Section
-from streambayes.models.network._factor import AbstractFactor, Moments, Units, select
+from streambayes.models.network._factor import (
+    AbstractFactor,
+    ByName,
+    Moments,
+    Units,
+    select,
+)
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable
 
@@ -100,7 +106,7 @@ class AbstractRegression(AbstractFactor):
         """Coefficients (rows, blocks, size) and precision (rows, blocks) of drawn parameters."""
 
     @final
-    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> RegressionSums:
+    def sums(self, moments: Moments, weights: ByName) -> RegressionSums:
         design = self._design(moments)
         shares = self.weights_of(moments)
         found = []
@@ -144,16 +150,14 @@ class AbstractRegression(AbstractFactor):
         return dict.fromkeys(self.prior(), sums.num_rows)
 
     @final
-    def log_predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
-    ) -> Array:
+    def log_predictive(self, belief: AbstractBelief, moments: Moments, observed: ByName) -> Array:
         values = self.against_blocks(self.stacked(moments.means))
         density = self.density_of(belief, self._design(moments).T, values)
         return self.over_names(density, observed)
 
     @final
     def predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
+        self, belief: AbstractBelief, moments: Moments, observed: ByName, name: str
     ) -> Any:
         del observed
         return self.of_name(self.predictive_of(belief, self._design(moments).T), name)
@@ -205,9 +209,8 @@ class AbstractRegression(AbstractFactor):
         $b_0' = s + f b_0 - \sum_j b_j' s_j$.
         """
         shift, factor = (xp.asarray(part)[..., None] for part in self.own_units(units))
-        others = [units(name) for name in self.regressors]
-        shifts = xp.asarray([0.0, *(other[0] for other in others)])
-        factors = xp.asarray([1.0, *(other[1] for other in others)])
+        shifts, factors = units(self.regressors)
+        shifts, factors = xp.append(0.0, shifts), xp.append(1.0, factors)
         first = xp.eye(self.size)[0]
         diagonal = (factor / factors)[..., None] * xp.eye(self.size)
         matrix = diagonal - first[:, None] * (factor * shifts / factors)[..., None, :]
@@ -217,7 +220,7 @@ class AbstractRegression(AbstractFactor):
 
     def _design(self, moments: Moments) -> Array:
         """Means of (1, regressors), shape (size, num_padded)."""
-        means = jnp.stack([moments.means[name] for name in self.regressors])
+        means = moments.means.of(self.regressors)
         return jnp.concatenate([jnp.ones((1, means.shape[-1])), means])
 
     @staticmethod

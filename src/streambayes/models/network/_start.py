@@ -1,5 +1,6 @@
 """Where hidden variables start, at first or after they were forgotten: clusters and principal components of rows."""
 
+import itertools
 from collections.abc import Mapping
 
 import jax
@@ -8,7 +9,13 @@ from jax import Array
 
 from streambayes._core.batch import Batch
 from streambayes.families import Blocks
-from streambayes.models.network._factor import AbstractFactor, Moments, product_of_shares
+from streambayes.models.network._factor import (
+    AbstractFactor,
+    ByName,
+    Moments,
+    product_of_shares,
+    rows_at,
+)
 from streambayes.models.network._structure import Structure
 
 __all__ = ["alike", "among_blocks", "started", "strata_of", "told_apart"]
@@ -26,7 +33,7 @@ _FEWEST = 1.999
 
 def started(key: Array, structure: Structure, batch: Batch, local: Moments) -> Moments:
     """Latent variables set from the columns below them; missing cells stay as they are."""
-    shares, means, squares = dict(local.shares), dict(local.means), dict(local.squares)
+    shares, means, squares = dict(local.shares), dict(local.means.others), dict(local.squares)
     found: dict[tuple[str, ...], Array] = {}
     for number, name in enumerate(structure.latents):
         below = _columns_below(structure, name)
@@ -34,17 +41,14 @@ def started(key: Array, structure: Structure, batch: Batch, local: Moments) -> M
         if structure.is_discrete(name):
             size = structure.num_values(name)
             own = jax.random.fold_in(key, number)
-            shares[name] = jnp.zeros((size, features.shape[1]))
-            for stratum, rows in enumerate(_strata(structure, batch, name)):
-                weights = rows.astype(float)
-                shares[name] += _clusters(jax.random.fold_in(own, stratum), features, weights, size)
+            shares[name] = _clusters_within(own, features, _strata(structure, batch, name), size)
         else:
             rest = found.get(below, jnp.nan_to_num(features))
             means[name], found[below] = _component(
                 jax.random.fold_in(key, number), rest, batch.mask
             )
             squares[name] = jnp.square(means[name]) + 0.1
-    return Moments(shares=shares, means=means, squares=squares, vectors={})
+    return Moments(shares=shares, means=ByName.each(means), squares=squares, vectors={})
 
 
 def strata_of(structure: Structure, name: str) -> tuple[str, ...]:
@@ -181,8 +185,8 @@ def _columns_below(structure: Structure, name: str) -> tuple[str, ...]:
     return tuple(below)
 
 
-def _strata(structure: Structure, batch: Batch, name: str) -> list[Array]:
-    """Masks of rows that share no parameters below a latent variable, which cluster by themselves."""
+def _strata(structure: Structure, batch: Batch, name: str) -> Array:
+    """Masks, (strata, num_padded), of rows that share no parameters below a latent variable, which cluster by themselves."""
     strata = [batch.mask]
     for other in strata_of(structure, name):
         place = batch.columns.index(other)
@@ -194,25 +198,38 @@ def _strata(structure: Structure, batch: Batch, name: str) -> list[Array]:
         if len(split) > _MAX_STRATA:
             break
         strata = split
-    return strata
+    return jnp.stack(strata)
 
 
 def _features(structure: Structure, batch: Batch, names: tuple[str, ...]) -> Array:
     """Columns centred and scaled within the batch, discrete ones as indicators; NaN where missing."""
-    rows: list[Array] = []
-    for name in names:
-        place = batch.columns.index(name)
-        there = batch.observed[place]
-        values = jnp.where(there, batch.column(name), 0.0)
-        if structure.is_discrete(name):
-            kinds = range(structure.num_values(name))
-            rows.extend(jnp.where(there, values == kind, jnp.nan) for kind in kinds)
+    parts: list[Array] = []
+    for is_discrete, run in itertools.groupby(names, structure.is_discrete):
+        chosen = tuple(run)
+        places = [batch.columns.index(name) for name in chosen]
+        there = rows_at(batch.observed, places)
+        values = jnp.where(there, rows_at(batch.values, places).astype(float), 0.0)
+        if is_discrete:
+            for name, own, known in zip(chosen, values, there, strict=True):
+                kinds = jnp.arange(structure.num_values(name))[:, None]
+                parts.append(jnp.where(known, own == kinds, jnp.nan))
             continue
-        num_rows = jnp.maximum(there.sum(), 1)
-        away = jnp.where(there, values - values.sum() / num_rows, 0.0)
-        spread = jnp.sqrt(jnp.square(away).sum() / num_rows)
-        rows.append(jnp.where(there, away / jnp.where(spread > 0, spread, 1.0), jnp.nan))
-    return jnp.stack(rows)
+        num_rows = jnp.maximum(there.sum(1, keepdims=True), 1)
+        away = jnp.where(there, values - values.sum(1, keepdims=True) / num_rows, 0.0)
+        spread = jnp.sqrt(jnp.square(away).sum(1, keepdims=True) / num_rows)
+        parts.append(jnp.where(there, away / jnp.where(spread > 0, spread, 1.0), jnp.nan))
+    return jnp.concatenate(parts)
+
+
+def _clusters_within(key: Array, features: Array, strata: Array, size: int) -> Array:
+    """Clusters of the rows of each stratum, a mask: weights of rows by cluster, shape (size, num_padded)."""
+
+    def more(stratum: Array, total: Array) -> Array:
+        own = jax.random.fold_in(key, stratum)
+        return total + _clusters(own, features, strata[stratum].astype(float), size)
+
+    found: Array = jax.lax.fori_loop(0, len(strata), more, jnp.zeros((size, features.shape[1])))
+    return found
 
 
 def _clusters(
@@ -228,24 +245,22 @@ def _clusters(
     mask, log_weights = weights > 0, jnp.log(weights)
     complete = mask & there.all(0)
     seeds = jnp.where(complete.any(), complete, mask)
-    first, *others = jax.random.split(key, num_clusters)
+    keys = jax.random.split(key, num_clusters)
     centres = jnp.full((num_clusters, features.shape[0]), jnp.inf)
-    chosen = jax.random.categorical(first, jnp.where(seeds, log_weights, -jnp.inf))
+    chosen = jax.random.categorical(keys[0], jnp.where(seeds, log_weights, -jnp.inf))
     centres = centres.at[0].set(values[:, chosen])
     nearest = _distances(values, there, centres[:1])[0]
-    for number, step in enumerate(others, start=1):
+
+    def more(number: Array, old: tuple[Array, Array]) -> tuple[Array, Array]:
+        centres, nearest = old
         odds = jnp.where(seeds, jnp.log(nearest + 1e-300) + log_weights, -jnp.inf)
-        drawn = jax.random.categorical(step, odds, shape=(_CANDIDATES,))
+        drawn = jax.random.categorical(keys[number], odds, shape=(_CANDIDATES,))
         closer = jnp.minimum(nearest, _distances(values, there, values[:, drawn].T))
         best = jnp.where(mask, weights * closer, 0.0).sum(-1).argmin()
-        found = centres.at[number].set(values[:, drawn[best]]), closer[best]
-        if num_wanted is None:
-            centres, nearest = found
-        else:
-            old = centres, nearest
-            centres, nearest = (
-                jnp.where(number < num_wanted, *each) for each in zip(found, old, strict=True)
-            )
+        return centres.at[number].set(values[:, drawn[best]]), closer[best]
+
+    num_found = num_clusters if num_wanted is None else jnp.maximum(num_wanted, 1)
+    centres, _ = jax.lax.fori_loop(1, num_found, more, (centres, nearest))
 
     def members_of(centres: Array) -> Array:
         winner = _distances(values, there, centres).argmin(0)

@@ -23,6 +23,7 @@ from streambayes.families import (
 from streambayes.models._base import Section
 from streambayes.models.network._factor import (
     AbstractFactor,
+    ByName,
     Moments,
     Units,
     VectorMoments,
@@ -74,7 +75,7 @@ class VectorFactor(AbstractFactor):
         return {self.entry: np.full(self.shape, column in self.names)}
 
     def fill(
-        self, expectations: Mapping[str, Any], moments: Moments, observed: Mapping[str, Array]
+        self, expectations: Mapping[str, Any], moments: Moments, observed: ByName
     ) -> VectorMoments:
         """The distribution of missing cells given the others, for each configuration."""
         stats = expectations[self.entry]
@@ -97,7 +98,7 @@ class VectorFactor(AbstractFactor):
             entropies,
         )
 
-    def sums(self, moments: Moments, weights: Mapping[str, Array]) -> VectorSums:
+    def sums(self, moments: Moments, weights: ByName) -> VectorSums:
         present = weights[self.names[0]]
         shares = self.weights_of(moments)
         shares = present[None] if shares is None else shares * present
@@ -130,9 +131,7 @@ class VectorFactor(AbstractFactor):
     def counts(self, sums: VectorSums) -> dict[str, Array]:
         return {self.entry: sums.num_rows}
 
-    def log_predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array]
-    ) -> Array:
+    def log_predictive(self, belief: AbstractBelief, moments: Moments, observed: ByName) -> Array:
         values, present = self.stacked(moments.means).T, self.stacked(observed).T
 
         def density(family: NormalWishart) -> Array:
@@ -146,7 +145,7 @@ class VectorFactor(AbstractFactor):
         return jnp.moveaxis(belief.log_mean(self.entry, density), 0, -1)
 
     def predictive(
-        self, belief: AbstractBelief, moments: Moments, observed: Mapping[str, Array], name: str
+        self, belief: AbstractBelief, moments: Moments, observed: ByName, name: str
     ) -> AbstractMarginal:
         place = self.names.index(name)
         values, present = self.stacked(moments.means).T, self.stacked(observed).T

@@ -1,0 +1,106 @@
+"""Programs stay small: their lines of StableHLO do not depend on how many columns of a kind there are."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import streambayes as sb
+from streambayes._core.precision import float64_scope
+from streambayes._core.scale import Scale
+from streambayes.families import Blocks
+from streambayes.forgetting import MHPP, SVB, Auto
+from streambayes.learning._compiled import scorer, settings_of, standardised, stepper
+from streambayes.learning._intake import pad
+from streambayes.learning._notes import noter
+from streambayes.models import (
+    ConditionalMixture,
+    Gaussian,
+    GaussianMixture,
+    NaiveBayes,
+)
+
+_ROWS = 20
+
+
+def _network(names: list[str]) -> sb.Network:
+    fourth = len(names) // 4
+    net = sb.Network()
+    day = net.categorical("day", ["Mon", "Tue", "Wed"])
+    net.normal(names[:fourth], parents=[day])
+    net.exponential(names[fourth : 2 * fourth], parents=[day])
+    net.poisson(names[2 * fourth : 3 * fourth])
+    net.normal(names[3 * fourth :], transform="log")
+    return net
+
+
+MODELS: dict[str, Callable[[list[str]], Any]] = {
+    "Gaussian": Gaussian,
+    "Gaussian, some logarithms": lambda names: Gaussian(names, dict.fromkeys(names[::2], "log")),
+    "NaiveBayes": lambda names: NaiveBayes("y", 3, normal=names[::2], poisson=names[1::2]),
+    "GaussianMixture": lambda names: GaussianMixture(names, 3),
+    "GaussianMixture, full": lambda names: GaussianMixture(names, 3, covariance="full"),
+    "ConditionalMixture": lambda names: ConditionalMixture(names, "day", 2, 3),
+    "Network": _network,
+}
+POLICIES = {"SVB": SVB(), "MHPP": MHPP(), "Auto": Auto()}
+
+
+def _num_lines(function: Callable[..., Any], *args: Any) -> int:
+    return jax.jit(function).lower(*args).as_text().count("\n")
+
+
+def _lines_of_step(model: Any, policy: Any, missing: bool) -> int:
+    """Of the program of a step."""
+    with float64_scope():
+        rows = np.full((len(model.columns), _ROWS), np.nan if missing else 1.0)
+        batch = pad(rows, model.columns)
+        prior = Blocks.of_prior(model.prior())
+        memory = policy.init(prior)
+        shift, factor = np.zeros(len(rows)), np.ones(len(rows))
+        given = memory, policy.belief(memory), prior, shift, factor, batch, 0.0, 0.0
+        learned = stepper(model, policy).learned
+        return _num_lines(learned, settings_of(policy, 1e-6, 10), *given)
+
+
+def _lines_of_others(model: Any) -> dict[str, int]:
+    """Of the programs that a first step needs beside it, of scores and of samples."""
+    with float64_scope():
+        rows = np.ones((len(model.columns), _ROWS))
+        batch = pad(rows, model.columns)
+        prior = Blocks.of_prior(model.prior())
+        belief = SVB().belief(SVB().init(prior))
+        shift, factor = np.zeros(len(rows)), np.ones(len(rows))
+        scale = Scale.identity(model.columns, free=True)
+        notes = noter(model)
+
+        def start(key: Any, batch: Any) -> Any:
+            return model.start(key, standardised(model, batch, shift, factor)[0], prior)
+
+        return {
+            "densities": _num_lines(scorer(model).densities, belief, shift, factor, batch),
+            "watch": _num_lines(notes.watched, notes.begin(prior), prior, scale, prior),
+            "start": _num_lines(start, jax.random.key(0), batch),
+        }
+
+
+def _names(size: int) -> list[str]:
+    return [f"x{number}" for number in range(size)]
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_step_does_not_grow_with_columns(model: str, policy: str, missing: bool) -> None:
+    few, many = (
+        _lines_of_step(MODELS[model](_names(size)), POLICIES[policy], missing) for size in (8, 64)
+    )
+    assert many <= 1.02 * few
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_other_programs_do_not_grow_with_columns(model: str) -> None:
+    few, many = (_lines_of_others(MODELS[model](_names(size))) for size in (8, 64))
+    assert all(many[program] <= 1.02 * few[program] for program in few)
