@@ -20,9 +20,12 @@ from streambayes._core import gamma
 __all__ = ["holds_jax", "xp"]
 
 
+_PLAIN = frozenset({np.ndarray, np.float64, np.int64, np.bool_, float, int, bool, str, slice})
+
+
 def holds_jax(values: Any) -> bool:
     """Whether there is a JAX array among values, in tuples, lists or dicts of any depth."""
-    if isinstance(values, np.ndarray | float | int | str):
+    if type(values) in _PLAIN:
         return False
     if isinstance(values, tuple | list):
         return any(map(holds_jax, values))
@@ -51,8 +54,9 @@ class _Functions:
 
         @functools.wraps(on_host)
         def either(*args: Any, **kwargs: Any) -> Any:
-            if holds_jax(args):
-                return in_jax(*args, **kwargs)
+            for arg in args:
+                if type(arg) not in _PLAIN and holds_jax(arg):
+                    return in_jax(*args, **kwargs)
             return on_host(*args, **kwargs)
 
         setattr(self, name, either)

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from jax import Array
 
-from streambayes._core.arrays import xp
-from streambayes._core.precision import is_concrete
+from streambayes._core.arrays import holds_jax, xp
 
 __all__ = ["Formula", "evaluated"]
 
@@ -67,7 +66,9 @@ def evaluated(formulas: Iterable[Formula]) -> list[Any]:
 
 
 def _answered(asked: list[tuple[Callable[..., Array], tuple[Any, ...]]]) -> list[Array]:
-    """The values of special functions, with one call of each function."""
+    """The values of special functions, in a program with one call of each function."""
+    if not holds_jax([arguments for _, arguments in asked]):
+        return [function(*arguments) for function, arguments in asked]
     every = [tuple(xp.broadcast_arrays(*arguments)) for _, arguments in asked]
     functions = list(dict.fromkeys(function for function, _ in asked))
     places = [
@@ -99,6 +100,4 @@ def _apart(value: Array, like: Array) -> Array:
 
     Of a quotient of two arrays it makes a kernel of its own. The divisor is always 1, which it cannot tell.
     """
-    if is_concrete(value):
-        return value
     return value / (1.0 + xp.floor(xp.fmax(xp.fmin(like, 0.75), 0.25)))

@@ -5,12 +5,13 @@ over columns cannot. The only place where a pivot is ever lifted. A factor comes
 that everything after it is a product; unrolled loops would take seconds to compile.
 """
 
+import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
 from jax import Array
 
-from streambayes._core.arrays import xp
+from streambayes._core.arrays import holds_jax, xp
 from streambayes._core.precision import compiled
 
 __all__ = [
@@ -49,6 +50,10 @@ def cholesky(matrix: Array) -> Factor:
     A pivot that rounding has pushed below $\varepsilon$ times its diagonal entry is lifted to it.
     """
     matrix, size = _symmetric(matrix), matrix.shape[-1]
+    if not holds_jax(matrix):
+        with contextlib.suppress(np.linalg.LinAlgError):  # no pivot is to be lifted
+            found = np.linalg.cholesky(matrix)
+            return Factor(found, np.linalg.inv(found))
     beside = xp.broadcast_to(xp.eye(size), matrix.shape)
     held, pivots = _eliminated(xp.concatenate([matrix, beside], -1), _floor(matrix))
     return Factor(
@@ -60,6 +65,9 @@ def cholesky(matrix: Array) -> Factor:
 def lower(matrix: Array) -> Array:
     """The factor alone, without its inverse: half the work."""
     matrix = _symmetric(matrix)
+    if not holds_jax(matrix):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            return np.linalg.cholesky(matrix)
     return _lower(*_eliminated(matrix, _floor(matrix)))
 
 

@@ -185,7 +185,10 @@ class AbstractFamily(abc.ABC):
         return self._replace(fields)
 
     def _replace(self, fields: dict[str, Any]) -> Self:
-        return dataclasses.replace(self, **fields)  # type: ignore[type-var]  # a pytree
+        """This with other arrays of float64, which need no check."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, **fields)
+        return made
 
 
 def _compute_in_float64(cls: type[Any]) -> None:

@@ -35,11 +35,14 @@ class Packing:
             name: slice(end - size, end)
             for name, size, end in zip(self._shapes, sizes, ends, strict=True)
         }
-        owners = []
+        owners, counts, at = [], [], 0
         for name, place in self._places.items():
             own = np.arange(place.start, place.stop)
             owners += [np.repeat(own, math.prod(e)) for e in self._events(name)] + [own]
+            at = sum(map(len, owners))
+            counts.append(np.arange(at - len(own), at))
         self._owner = np.concatenate(owners).astype(np.int32)
+        self._counts = np.concatenate(counts).astype(np.int32)
 
     def packed(self, blocks: Blocks) -> Array:
         """Blocks as one array."""
@@ -59,12 +62,16 @@ class Packing:
             leaves = []
             for event in (*self._events(name), ()):
                 size = math.prod(shape) * math.prod(event)
-                leaves.append(packed[..., at : at + size].reshape(*lead, *shape, *event))
+                leaves.append(packed[..., at : at + size].reshape((*lead, *shape, *event)))
                 at += size
             *naturals, counts[name] = leaves
             family = self._families[name]
             params[name] = family.with_naturals(naturals)
         return Blocks(params=params, counts=counts)
+
+    def counts(self, packed: Array) -> Array:
+        """Rows behind each block of packed ones."""
+        return xp.take(packed, self._counts, axis=-1, mode="clip")
 
     def side_by_side(self, per_block: Mapping[str, Any]) -> Array:
         """Numbers per block, by entry, as one array."""
@@ -77,7 +84,7 @@ class Packing:
     def by_entry(self, numbers: Array) -> dict[str, Array]:
         """Numbers per block by entry."""
         return {
-            name: numbers[..., place].reshape(*numbers.shape[:-1], *self._shapes[name])
+            name: numbers[..., place].reshape((*numbers.shape[:-1], *self._shapes[name]))
             for name, place in self._places.items()
         }
 

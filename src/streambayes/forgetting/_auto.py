@@ -220,7 +220,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             log_shared=packing.by_entry(shared),
             log_target=target,
             memory=memory,
-            retained=total_of(xp.exp(before) * _counts(packing, held)),
+            retained=total_of(xp.exp(before) * packing.counts(held)),
             prior=prior,
             ages=ages,
             seen=seen,
@@ -286,7 +286,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
             ages=xp.where(anchor.ages >= 0, anchor.ages + anchor.aged, anchor.ages),
         )
         # a block without rows in this batch stays as it is; the next time all that has passed counts
-        has_rows = _counts(packing, members[_NEWBORN]) > 0
+        has_rows = packing.counts(members[_NEWBORN]) > 0
         held = _Slots(
             members=believed,
             recalls=packing.packed(before.recalls),
@@ -332,7 +332,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
     ) -> Array:
         """Trust after a batch: each forecaster's by the evidence of an average row, then some of it shared."""
         held = anchor.memory
-        counts = _counts(packing, message)
+        counts = packing.counts(message)
         # where the choice is one, a row is one of the model
         rows = xp.full_like(counts, clock.rows) if self.shared else counts
         gained = _gained(packing, members, message, rows)
@@ -360,7 +360,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
         after: "_Slots",
         has_rows: Array,
     ) -> Report:
-        kept = total_of(xp.exp(log_weights) * _counts(packing, anchor.packed))
+        kept = total_of(xp.exp(log_weights) * packing.counts(anchor.packed))
         kept = xp.where(has_rows, kept, anchor.retained)
         shared = packing.side_by_side(anchor.log_shared)
         gain = xp.where(xp.isfinite(shared), log_weights - shared, -xp.inf)
@@ -471,11 +471,6 @@ def _gained(packing: Packing, members: Array, message: Array, rows: Array) -> Ar
 def _log_rest(log_trust: Array) -> Array:
     """Log of what trust lacks to 1."""
     return xp.log(xp.maximum(1.0 - total_of(xp.exp(log_trust)), 0.0))
-
-
-def _counts(packing: Packing, packed: Array) -> Array:
-    """Rows behind each block of packed ones."""
-    return packing.side_by_side(packing.unpacked(packed).counts)
 
 
 class _Slots(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -14,7 +13,7 @@ from streambayes._core.arrays import xp
 from streambayes._core.precision import float64_scope, in_float64, to_host
 from streambayes._core.program import Program
 from streambayes._core.scale import Scale
-from streambayes.families import AbstractBelief, Blocks, Point
+from streambayes.families import AbstractBelief, Blocks, Packing, Point
 from streambayes.learning._watch import KEPT, SCALES, Watch, watched
 from streambayes.models import AbstractModel
 from streambayes.models._base import parameter_names
@@ -64,14 +63,18 @@ class Seen:
             before, and what the look says by itself.
     """
 
-    def __init__(self, noter: "Noter", flat: np.ndarray, unknown: frozenset[str]) -> None:
-        self._noter, self.flat, self._unknown = noter, flat, unknown
+    def __init__(self, noter: "Noter", flat: np.ndarray, scale: Scale) -> None:
+        self._noter, self.flat, self._scale = noter, flat, scale
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Seen):
             return NotImplemented
-        mine, theirs = (self._noter, self._unknown), (other._noter, other._unknown)
-        return mine == theirs and np.array_equal(self.flat, other.flat, equal_nan=True)
+        pairs = zip(jax.tree.leaves(self._scale), jax.tree.leaves(other._scale), strict=True)
+        return (
+            self._noter is other._noter
+            and np.array_equal(self.flat, other.flat, equal_nan=True)
+            and all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -80,8 +83,8 @@ class Seen:
 
     @functools.cached_property
     def _parts(self) -> tuple[Any, ...]:
-        found = self._noter.read_watch(self.flat)
-        for block in self._unknown:
+        found = self._noter.read_watch(self.flat, self._scale)
+        for block in self._noter.without_units(self._scale):
             for each in found:
                 each.pop(block, None)
         return found
@@ -130,7 +133,7 @@ class Noter:
         )
         places = {block: place for place, block in enumerate(self._blocks)}
         self._places = np.array([places[home] for home in self._homes], int)
-        self._watch = Program(self.watched)
+        self._packing = Packing(Blocks.of_prior(model.prior()))
         self.watch_many = Program(jax.vmap(self.watched))
 
     def note(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Notes:
@@ -188,81 +191,66 @@ class Noter:
     ) -> tuple[Watch, Seen]:
         """The watch after a batch, and what it saw."""
         with float64_scope():
-            after, flat = self._watch(watch, prior, scale, message)
-            seen = Seen(self, np.asarray(flat), self.without_units(scale))
-        return after, seen
+            after, flat = self.watched(watch, prior, scale, to_host(message))
+        return after, Seen(self, flat, scale)
 
     def watched(
         self, watch: Watch, prior: Blocks, scale: Scale, message: Blocks
-    ) -> tuple[Watch, Array]:
+    ) -> tuple[Watch, Any]:
         """The watch after a batch, and what it saw in one array, as ``read_watch`` takes it."""
-        after, looks = watched(watch, prior, message)
-        usual, now = after.compared(prior)
-        moments = self._compared(usual, now, scale, after.num_due)
+        after, looks = watched(self._packing, watch, prior, message)
 
         def by_block(values: dict[str, Array], size: int) -> Array:
-            return jnp.concatenate(
-                [values[name].reshape(size, -1) for name in self._labels], 1
-            ).ravel()
+            parts = [xp.reshape(values[name], (size, -1)) for name in self._labels]
+            return xp.concatenate(parts, 1).ravel()
 
         num = len(SCALES)
         evidence = by_block(looks.evidence, 2 * num)
-        counts = by_block({name: each[0] for name, each in after.scales.last.counts.items()}, 1)
-        # a single row has no spread
-        is_known = counts[self._places] >= np.where(self._are_spreads, 2.0, 0.0)
-        moments = jnp.where(is_known, moments, jnp.nan)
-        is_new = ~jnp.isnan(evidence[: len(self._blocks)])[self._places]
-        alone = jnp.where(is_new, moments[1, 0, 0], jnp.nan)
-        recent = watch.recent.at[watch.num_batches % KEPT].set(alone)
+        now = looks.compared[1, 0]
+        alone = self._means(Point(self._packing.unpacked(now)), scale)
+        is_new = ~xp.isnan(evidence[: len(self._blocks)])[self._places]
+        alone = xp.where(is_new & self._is_known(now), alone, np.nan)
+        recent = xp.put(watch.recent, watch.num_batches % KEPT, alone)
         after = Watch(after.scales, after.num_batches, recent)
-        return after, jnp.concatenate([evidence, by_block(looks.pattern, 3), moments.ravel()])
+        return after, xp.concatenate([evidence, by_block(looks.pattern, 3), looks.compared.ravel()])
 
-    def _compared(self, usual: Blocks, now: Blocks, scale: Scale, num_due: Array) -> Array:
-        """Moments of what was usual and of what the looks say, (2, scales, 2, num_parameters); of those due alone."""
+    def _is_known(self, packed: Array) -> Array:
+        """Which parameters blocks with so many rows show: a single row has no spread."""
+        counts = xp.take(self._packing.counts(packed), self._places, axis=-1)
+        return counts >= np.where(self._are_spreads, 2.0, 0.0)
 
-        def body(place: Array, found: Array) -> Array:
-            both = jax.tree.map(
-                lambda *leaves: jnp.stack([leaf[place] for leaf in leaves]), usual, now
-            )
-            moments = jax.vmap(lambda blocks: self._moments(Point(blocks), scale))(both)
-            return found.at[:, place].set(moments)
-
-        zeros = jnp.zeros((2, len(SCALES), 2, len(self._names)))
-        found: Array = jax.lax.fori_loop(0, num_due, body, zeros)
-        return found
-
-    def read_watch(self, flat: np.ndarray) -> tuple[Any, ...]:
+    @in_float64
+    def read_watch(self, flat: np.ndarray, scale: Scale) -> tuple[Any, ...]:
         """What the watch saw, taken apart."""
         num, num_blocks = len(SCALES), len(self._blocks)
-        evidence, pattern, moments = np.split(
-            flat, np.cumsum([2 * num * num_blocks, 3 * num_blocks])
-        )
-        evidence = evidence.reshape(num, 2, num_blocks)
-        means, deviations = moments.reshape(2, num, 2, -1).transpose(2, 0, 1, 3)
+        evidence, pattern, both = np.split(flat, np.cumsum([2 * num * num_blocks, 3 * num_blocks]))
+        evidence, both = evidence.reshape(num, 2, num_blocks), both.reshape(2, num, -1)
+        every = self._moments(Point(self._packing.unpacked(both)), scale).reshape(2, 2, num, -1)
+        means, deviations = np.where(self._is_known(both[1]), every, np.nan)
         means, deviations = rounded(means, deviations), rounded(deviations)
         num_due = 1 + max(np.flatnonzero(~np.isnan(evidence[:, 0]).all(1)).tolist(), default=0)
         looks = np.round(np.where(np.isfinite(evidence), evidence, np.nan)[:num_due], 3)
         compared: dict[str, dict[int, dict[str, Comparison]]] = {}
-        for scale in range(num_due):
-            clear = [self._blocks[place] for place in np.flatnonzero(looks[scale, 0] >= 0.0)]
+        for look in range(num_due):
+            clear = [self._blocks[place] for place in np.flatnonzero(looks[look, 0] >= 0.0)]
             if clear:
                 columns = [
-                    part[which, scale].tolist() for which in (0, 1) for part in (means, deviations)
+                    part[which, look].tolist() for which in (0, 1) for part in (means, deviations)
                 ]
-                every = {
-                    block: {name: each for name, each in found.items() if not math.isnan(each.now)}
-                    for block, found in self._by_block(map(Comparison, *columns)).items()
-                }
+                by_block = self._by_block(map(Comparison, *columns))
                 for block in clear:
-                    compared.setdefault(block, {})[scale] = every[block]
+                    told = by_block[block]
+                    compared.setdefault(block, {})[look] = {
+                        name: each for name, each in told.items() if not math.isnan(each.now)
+                    }
         known = looks.astype(object)
         known[np.isnan(looks)] = None
-        by_block = known.transpose(2, 0, 1).tolist()
+        pairs = known.transpose(2, 0, 1).tolist()
         patterns = rounded(pattern.reshape(3, -1).T, digits=4).tolist()
         return (
             {
                 block: tuple(map(tuple, each))
-                for block, each in zip(self._blocks, by_block, strict=True)
+                for block, each in zip(self._blocks, pairs, strict=True)
             },
             dict(zip(self._blocks, map(tuple, patterns), strict=True)),
             {
@@ -290,6 +278,11 @@ class Noter:
             for entry, touched in self._model.touched_by(column.name).items()
             for label in self._labels[entry][np.asarray(touched)]
         )
+
+    def _means(self, belief: AbstractBelief, scale: Scale) -> Array:
+        """Means of all parameters."""
+        every = [part for section in self._model.marginals(belief, scale) for part in section]
+        return xp.concatenate([part.centre().ravel() for part in every])
 
     def _moments(self, belief: AbstractBelief, scale: Scale) -> Array:
         """Means and standard deviations of all parameters, (2, ..., num_parameters)."""

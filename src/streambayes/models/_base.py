@@ -57,11 +57,14 @@ class Parameters(NamedTuple):
         The exponential of a Student-t has neither: what is known by its logarithm, with mean $m$ and deviation
         $s$, is told by its median $e^m$ and by $e^m s$.
         """
-        mean, deviation = self.marginal.mean(), self.marginal.deviation()
+        centre, deviation = self.centre(), self.marginal.deviation()
         if not np.any(self.is_log):
-            return mean, deviation
-        median = exp_of(self.is_log, mean)
-        return median, xp.where(self.is_log, median * deviation, deviation)
+            return centre, deviation
+        return centre, xp.where(self.is_log, centre * deviation, deviation)
+
+    def centre(self) -> Array:
+        """The mean, or the median of what is known by its logarithm."""
+        return exp_of(self.is_log, self.marginal.mean())
 
     def quantile(self, probability: Any) -> Array:
         """Quantiles: of a logarithm, their exponentials."""

@@ -197,6 +197,7 @@ class AbstractFactor(abc.ABC):
         self._logged = np.array([taken.get(name) == LOG for name in self.names])
         hidden = any(structure.owner[name].latent for name in variable.parents)
         self.left_over = 0.1 if variable.parents and not hidden else 1.0
+        self._texts: dict[tuple[str, str | None], np.ndarray] = {}
 
     @abc.abstractmethod
     def prior(self) -> dict[str, AbstractFamily]:
@@ -303,10 +304,13 @@ class AbstractFactor(abc.ABC):
 
         Names whose logarithm is modelled may have a text of their own.
         """
-        texts = np.empty((*self.configurations, len(self.names)), dtype=object)
-        for place in np.ndindex(texts.shape):
-            own = pattern if of_log is None or not self._logged[place[-1]] else of_log
-            texts[place] = own.format(self.names[place[-1]]) + self.conditions[place[:-1]]
+        texts = self._texts.get((pattern, of_log))
+        if texts is None:
+            texts = np.empty((*self.configurations, len(self.names)), dtype=object)
+            for place in np.ndindex(texts.shape):
+                own = pattern if of_log is None or not self._logged[place[-1]] else of_log
+                texts[place] = own.format(self.names[place[-1]]) + self.conditions[place[:-1]]
+            self._texts[pattern, of_log] = texts
         return texts
 
     @final
