@@ -66,6 +66,10 @@ class Packing:
             params[name] = family.with_naturals(naturals)
         return Blocks(params=params, counts=counts)
 
+    def counts(self, packed: Array) -> Array:
+        """Rows behind each block of packed ones."""
+        return self.side_by_side(self.unpacked(packed).counts)
+
     def side_by_side(self, per_block: Mapping[str, Any]) -> Array:
         """Numbers per block, by entry, as one array."""
         parts = []

@@ -14,7 +14,7 @@ from streambayes._core.arrays import xp
 from streambayes._core.precision import float64_scope, in_float64, to_host
 from streambayes._core.program import Program
 from streambayes._core.scale import Scale
-from streambayes.families import AbstractBelief, Blocks, Point
+from streambayes.families import AbstractBelief, Blocks, Packing, Point
 from streambayes.learning._watch import KEPT, SCALES, Watch, watched
 from streambayes.models import AbstractModel
 from streambayes.models._base import parameter_names
@@ -197,8 +197,7 @@ class Noter:
     ) -> tuple[Watch, Array]:
         """The watch after a batch, and what it saw in one array, as ``read_watch`` takes it."""
         after, looks = watched(watch, prior, message)
-        usual, now = after.compared(prior)
-        moments = self._compared(usual, now, scale, after.num_due)
+        moments = self._compared(Packing(prior), looks.compared, scale, after.num_due)
 
         def by_block(values: dict[str, Array], size: int) -> Array:
             return jnp.concatenate(
@@ -217,15 +216,12 @@ class Noter:
         after = Watch(after.scales, after.num_batches, recent)
         return after, jnp.concatenate([evidence, by_block(looks.pattern, 3), moments.ravel()])
 
-    def _compared(self, usual: Blocks, now: Blocks, scale: Scale, num_due: Array) -> Array:
+    def _compared(self, packing: Packing, both: Array, scale: Scale, num_due: Array) -> Array:
         """Moments of what was usual and of what the looks say, (2, scales, 2, num_parameters); of those due alone."""
 
         def body(place: Array, found: Array) -> Array:
-            both = jax.tree.map(
-                lambda *leaves: jnp.stack([leaf[place] for leaf in leaves]), usual, now
-            )
-            moments = jax.vmap(lambda blocks: self._moments(Point(blocks), scale))(both)
-            return found.at[:, place].set(moments)
+            moments = jax.vmap(lambda packed: self._moments(Point(packing.unpacked(packed)), scale))
+            return found.at[:, place].set(moments(both[:, place]))
 
         zeros = jnp.zeros((2, len(SCALES), 2, len(self._names)))
         found: Array = jax.lax.fori_loop(0, num_due, body, zeros)

@@ -27,7 +27,6 @@ memories that have taken the extreme one in. Where it does not beside those that
 unusual, so it is one look behind. A change at one scale starts the others over.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
@@ -38,7 +37,7 @@ from jax import Array
 
 from streambayes._core.arrays import xp
 from streambayes._core.pytree import pytree
-from streambayes.families import AbstractFamily, Blocks
+from streambayes.families import Blocks, Packing
 
 __all__ = [
     "BEHIND",
@@ -105,6 +104,44 @@ class Scale:
         )
 
 
+class _Scales(NamedTuple):
+    """A ``Scale``, or all of them, with the blocks of all entries side by side on the last axis, as ``Packing`` has them."""
+
+    fades: Array
+    log_weights: Array
+    last: Array
+    first_look: Array
+    gathered: Array
+
+    @classmethod
+    def of(cls, packing: Packing, scale: Scale) -> "_Scales":
+        """The same blocks."""
+        return cls(
+            fades=packing.packed(scale.fades),
+            log_weights=packing.side_by_side(scale.log_weights),
+            last=packing.packed(scale.last),
+            first_look=packing.side_by_side(scale.first_look),
+            gathered=packing.packed(scale.gathered),
+        )
+
+    def by_entry(self, packing: Packing) -> Scale:
+        """The same blocks by entry."""
+        return Scale(
+            fades=packing.unpacked(self.fades),
+            log_weights=packing.by_entry(self.log_weights),
+            last=packing.unpacked(self.last),
+            first_look=packing.by_entry(self.first_look),
+            gathered=packing.unpacked(self.gathered),
+        )
+
+    def where(self, packing: Packing, chosen: Array, others: "_Scales") -> "_Scales":
+        """These of the chosen blocks, the others elsewhere."""
+        numbers = packing.repeated(chosen)
+        masks = (numbers, chosen, numbers, chosen, numbers)
+        pairs = zip(masks, self, others, strict=True)
+        return _Scales(*(jnp.where(mask, mine, theirs) for mask, mine, theirs in pairs))
+
+
 @final
 @pytree
 class Watch:
@@ -158,18 +195,6 @@ class Watch:
         """Scales at which the last batch completed a look, from the finest on."""
         return _num_due(self.num_batches)
 
-    def compared(self, prior: Blocks) -> tuple[Blocks, Blocks]:
-        """Of the last look at each scale: what was usual before it, and what it says by itself.
-
-        Both for people, so the prior weighs next to nothing beside rows: in the units of the first batch it may be far
-        from where the block is now.
-        """
-        weights = {name: _of_fades(each[:, 1]) for name, each in self.scales.log_weights.items()}
-        before: Blocks = jax.tree.map(lambda leaf: leaf[:, 1], self.scales.fades)
-        usual: Blocks = jax.tree.map(lambda leaf: leaf.sum(1), before.scaled(weights))
-        usual = usual + _repeated(prior, len(SCALES)).scaled(-1.0)  # rows alone
-        return _with_weak(prior, usual), _with_weak(prior, self.scales.last)
-
 
 class Looks(NamedTuple):
     """What the watch saw in a batch.
@@ -179,10 +204,14 @@ class Looks(NamedTuple):
             at scales without a look.
         pattern: Per block, the weight of levels that fluctuate, that of fades that wander, and how many rows those
             remember, (3, *blocks).
+        compared: Of the last look at each scale, what was usual before it and what it says by itself, (2, scales, numbers), as ``Packing``
+            has blocks. Both for people, so the prior weighs next to nothing beside rows: in the units of the first batch it
+            may be far from where the block is now.
     """
 
     evidence: PerBlock
     pattern: PerBlock
+    compared: Array
 
 
 def threshold(num_blocks: int, false_alarms: float, scale: int) -> float:
@@ -195,37 +224,43 @@ def threshold(num_blocks: int, false_alarms: float, scale: int) -> float:
 
 def watched(watch: Watch, prior: Blocks, message: Blocks) -> tuple[Watch, Looks]:
     """The watch after a batch, and what it saw."""
-    num_blocks = sum(math.prod(count.shape) for count in prior.counts.values())
+    packing = Packing(prior)
     thresholds = jnp.asarray(
-        [threshold(num_blocks, _FALSE_ALARMS, scale) for scale in range(len(SCALES))]
+        [threshold(packing.num_blocks, _FALSE_ALARMS, scale) for scale in range(len(SCALES))]
     )
     number = watch.num_batches + 1
     num_due = _num_due(number)
-    unseen = {
-        name: jnp.full((len(SCALES), 2, *count.shape), jnp.nan)
-        for name, count in prior.counts.items()
-    }
+    before = packing.packed(prior)
 
-    def body(at: tuple[Array, Scale, Blocks, PerBlock]) -> tuple[Array, Scale, Blocks, PerBlock]:
+    def body(at: tuple[Array, _Scales, Array, Array]) -> tuple[Array, _Scales, Array, Array]:
         place, scales, carried, seen = at
-        scales, carried, look = _looked(scales, place, prior, carried, thresholds[place])
-        return place + 1, scales, carried, _put(seen, place, look)
+        scales, carried, look = _looked(packing, scales, place, before, carried, thresholds[place])
+        return place + 1, scales, carried, seen.at[place].set(look)
 
-    start = (jnp.zeros((), int), watch.scales, message, unseen)
-    place, scales, carried, seen = jax.lax.while_loop(lambda at: at[0] < num_due, body, start)
-    gathered: Blocks = jax.tree.map(
-        lambda held, more: held.at[place].add(more, mode="drop"), scales.gathered, carried
+    unseen = jnp.full((len(SCALES), 2, packing.num_blocks), jnp.nan)
+    start = (
+        jnp.zeros((), int),
+        _Scales.of(packing, watch.scales),
+        packing.packed(message),
+        unseen,
     )
-    pattern = {
-        name: _pattern(
-            jax.nn.softmax(scales.log_weights[name][0, 0], axis=0),
-            scales.fades.counts[name][0, 0, -1],
-            scales.last.counts[name][0],
-        )
-        for name in prior.counts
-    }
-    after = Watch(_with(scales, gathered=gathered), number, watch.recent)
-    return after, Looks(seen, pattern)
+    place, scales, carried, seen = jax.lax.while_loop(lambda at: at[0] < num_due, body, start)
+    scales = scales._replace(gathered=scales.gathered.at[place].add(carried, mode="drop"))
+    pattern = _pattern(
+        jax.nn.softmax(scales.log_weights[0, 0], axis=0),
+        packing.counts(scales.fades[0, 0, -1]),
+        packing.counts(scales.last[0]),
+    )
+    weights = packing.repeated(_of_fades(scales.log_weights[:, 1]))
+    usual = (weights * scales.fades[:, 1]).sum(1) - before  # rows alone
+    return (
+        Watch(scales.by_entry(packing), number, watch.recent),
+        Looks(
+            evidence=packing.by_entry(seen),
+            pattern=packing.by_entry(pattern),
+            compared=jnp.stack([usual, scales.last]) + _WEAK * before,
+        ),
+    )
 
 
 def pattern_of(pattern: tuple[float, float, float]) -> str:
@@ -237,153 +272,104 @@ def pattern_of(pattern: tuple[float, float, float]) -> str:
 
 
 def _looked(
-    scales: Scale, place: Array, prior: Blocks, carried: Blocks, least: Array
-) -> tuple[Scale, Blocks, PerBlock]:
-    """A look at one scale: all scales after it, what the next one gets of it, and both looks, (2, *blocks)."""
-    at: Scale = jax.tree.map(lambda leaf: leaf[place], scales)
+    packing: Packing, scales: _Scales, place: Array, prior: Array, carried: Array, least: Array
+) -> tuple[_Scales, Array, Array]:
+    """A look at one scale: all scales after it, what the next one gets of it, and both looks, (2, blocks)."""
+    at = _Scales(*(leaf[place] for leaf in scales))
     message = at.gathered + carried
-    # memory now, memory before the last look, started over at the last look: (3, 16, *blocks)
-    ways: Blocks = jax.tree.map(
-        lambda held, one: jnp.concatenate([held, jnp.broadcast_to(one, (1, *held.shape[1:]))]),
-        at.fades,
-        prior + at.last,
+    # memory now, memory before the last look, started over at the last look: (3, 16, numbers)
+    started = jnp.broadcast_to(prior + at.last, (1, *at.fades.shape[1:]))
+    ways = jnp.concatenate([at.fades, started])
+    log_weights = jnp.concatenate([at.log_weights, at.log_weights[1:]])
+    waits = at.first_look >= _LEAST * FIRST_SHARE
+    clear = FIRST_SHARE * least
+    faded, evidence, restart = _evidence(packing, ways, prior, message, log_weights, waits, clear)
+    joint = log_weights + evidence
+    total = jax.nn.logsumexp(joint, axis=1)
+    second = jnp.where(waits, total[2] - total[1], -jnp.inf)
+    enough = packing.counts(message) >= _FEWEST
+    changed = enough & (second > 0.0) & (at.first_look >= clear) & (at.first_look + second >= least)
+    # the last look, but with the weights that it has left
+    without = jax.nn.logsumexp(log_weights[0] + evidence[1], axis=0)
+    rows = packing.counts(ways[:2, -1])
+    spoilt = (
+        enough
+        & (at.first_look < clear)
+        & (rows[1] > 0.0)
+        & (restart - total[0] >= clear)
+        & (restart - without < clear)
+        & (without - total[0] >= clear)
     )
-    log_weights = {name: jnp.concatenate([each, each[1:]]) for name, each in at.log_weights.items()}
-    waits = {name: look >= _LEAST * FIRST_SHARE for name, look in at.first_look.items()}
-    faded, evidence, restart = _evidence(
-        ways, prior, message, log_weights, waits, FIRST_SHARE * least
-    )
-    joint = {name: log_weights[name] + each for name, each in evidence.items()}
-    total = {name: jax.nn.logsumexp(each, axis=1) for name, each in joint.items()}
-    second = {
-        name: jnp.where(waits[name], each[2] - each[1], -jnp.inf) for name, each in total.items()
-    }
-    enough = {name: count >= _FEWEST for name, count in message.counts.items()}
-    changed = {
-        name: enough[name]
-        & (second[name] > 0.0)
-        & (first >= FIRST_SHARE * least)
-        & (first + second[name] >= least)
-        for name, first in at.first_look.items()
-    }
-    without = {  # the last look, but with the weights that it has left
-        name: jax.nn.logsumexp(log_weights[name][0] + each[1], axis=0)
-        for name, each in evidence.items()
-    }
-    spoilt = {
-        name: enough[name]
-        & (first < FIRST_SHARE * least)
-        & (ways.counts[name][1, -1] > 0.0)
-        & (restart[name] - total[name][0] >= FIRST_SHARE * least)
-        & (restart[name] - without[name] < FIRST_SHARE * least)
-        & (without[name] - total[name][0] >= FIRST_SHARE * least)
-        for name, first in at.first_look.items()
-    }
-    second = {
-        name: jnp.where(spoilt[name], total[name][0] - without[name], each)
-        for name, each in second.items()
-    }
-    unusual = {
-        name: enough[name] & (second[name] <= 0.0) & (first >= FIRST_SHARE * least) | spoilt[name]
-        for name, first in at.first_look.items()
-    }
-    first = {
-        name: jnp.where(
-            ways.counts[name][0, -1] > 0.0,
-            restart[name]
-            - jnp.where(spoilt[name], without[name], _chosen(each, changed[name], unusual[name])),
-            -jnp.inf,
-        )
-        for name, each in total.items()
-    }
-    learned = faded + message
-    weighed = {name: each - total[name][:, None] for name, each in joint.items()}
-    none = message.scaled(0.0)
-    after = Scale(
-        fades=_stacked(*(_goes_on(each, changed, unusual) for each in (learned, ways))),
-        log_weights={
-            name: jnp.stack(
-                [jnp.where(changed[name], each[2], each[0]) for each in (weighed[name], before)]
-            )
-            for name, before in log_weights.items()
-        },
+    second = jnp.where(spoilt, total[0] - without, second)
+    unusual = enough & (second <= 0.0) & (at.first_look >= clear) | spoilt
+    gone_on = jnp.where(spoilt, without, _chosen(total, changed, unusual))
+    first = jnp.where(rows[0] > 0.0, restart - gone_on, -jnp.inf)
+    weighed = joint - total[:, None]
+    goes_on = packing.repeated(changed), packing.repeated(unusual)
+    after = _Scales(
+        fades=jnp.stack([_chosen(each, *goes_on) for each in (faded + message, ways)]),
+        log_weights=jnp.stack(
+            [jnp.where(changed, each[2], each[0]) for each in (weighed, log_weights)]
+        ),
         last=message,
         first_look=first,
-        gathered=none,
+        gathered=jnp.zeros_like(message),
     )
-    after = after.select(enough, _with(at, gathered=message))
-    others = _restarted(scales, place, changed, prior, message)
-    looks = {
-        name: jnp.where(enough[name], jnp.stack([first[name], second[name]]), jnp.nan)
-        for name in first
-    }
-    heard = {name: enough[name] & ~unusual[name] for name in enough}
-    return _put(others, place, after), at.last.select(heard, none), looks
+    after = after.where(packing, enough, at._replace(gathered=message))
+    others = _restarted(packing, scales, place, changed, prior, message)
+    looks = jnp.where(enough, jnp.stack([first, second]), jnp.nan)
+    heard = packing.repeated(enough & ~unusual)
+    both = zip(others, after, strict=True)
+    return (
+        _Scales(*(every.at[place].set(one) for every, one in both)),
+        jnp.where(heard, at.last, 0.0),
+        looks,
+    )
 
 
-def _ways(ways: Blocks, prior: Blocks, message: Blocks) -> tuple[Blocks, Blocks]:
+def _ways(packing: Packing, ways: Array, prior: Array, message: Array) -> tuple[Array, Array]:
     """Fades and levels as priors of a batch with the rows of a message."""
-    kept = {
-        name: jnp.exp(-count / HORIZONS.reshape(-1, *(1,) * count.ndim))
-        for name, count in message.counts.items()
-    }
-    every: Blocks = jax.tree.map(lambda leaf: leaf[:, -1:], ways)  # all rows since the last change
-    trusted = {
-        name: jnp.minimum(1.0, _levels(count) / jnp.maximum(count, 1e-300))
-        for name, count in every.counts.items()
-    }
-    return ways.lerp(prior, kept), every.lerp(prior, trusted)
+    kept = packing.repeated(jnp.exp(-packing.counts(message) / HORIZONS[:, None]))
+    every = ways[-1]  # all rows since the last change
+    rows = jnp.maximum(packing.counts(every), 1e-300)
+    trusted = packing.repeated(jnp.minimum(1.0, LEVELS[:, None] / rows))
+    return kept * ways + (1.0 - kept) * prior, trusted * every + (1.0 - trusted) * prior
 
 
 def _evidence(
-    ways: Blocks,
-    prior: Blocks,
-    message: Blocks,
-    log_weights: PerBlock,
-    waits: PerBlock,
+    packing: Packing,
+    ways: Array,
+    prior: Array,
+    message: Array,
+    log_weights: Array,
+    waits: Array,
     least: Array,
-) -> tuple[Blocks, PerBlock, PerBlock]:
+) -> tuple[Array, Array, Array]:
     """Fades as priors of the batch, the log evidence of all ways to go on, and that of starting over.
 
     Of the first memory; of the others only where a block waits for a second look, or this batch stands out by more than ``least``.
     """
 
-    def body(at: tuple[Any, ...]) -> tuple[Any, ...]:
+    def body(at: tuple[Array, ...]) -> tuple[Array, ...]:
         place, faded, evidence, _, is_more = at
-        one: Blocks = jax.tree.map(lambda leaf: leaf[place][None], ways)
-        fades, levels = _ways(one, prior, message)
-        gained = {
-            name: _gained(
-                jax.tree.map(
-                    lambda some, others, start: jnp.concatenate([some[0], others[0], start[None]]),
-                    fades.params[name],
-                    levels.params[name],
-                    prior.params[name],
-                ),
-                message.params[name],
-            )
-            for name in prior.params
-        }
-        evidence = {name: each.at[place].set(gained[name][:-1]) for name, each in evidence.items()}
-        faded = _put(faded, place, jax.tree.map(lambda leaf: leaf[0], fades))
-        restart = {name: each[-1] for name, each in gained.items()}
-        stands_out = [
-            restart[name] - jax.nn.logsumexp(log_weights[name][0] + each[:-1], axis=0) >= least
-            for name, each in gained.items()
-        ]
-        is_more |= (place == 0) & jnp.stack([each.any() for each in stands_out]).any()
+        fades, levels = _ways(packing, ways[place], prior, message)
+        gained = _gained(packing, jnp.concatenate([fades, levels, prior[None]]), message)
+        evidence = evidence.at[place].set(gained[:-1])
+        faded = faded.at[place].set(fades)
+        restart = gained[-1]
+        stands_out = restart - jax.nn.logsumexp(log_weights[0] + gained[:-1], axis=0) >= least
+        is_more |= (place == 0) & stands_out.any()
         return place + 1, faded, evidence, restart, is_more
 
-    shapes = {name: jnp.shape(count) for name, count in prior.counts.items()}
     start = (
         jnp.zeros((), int),
         ways,
-        {name: jnp.zeros((3, _NUM_WAYS, *shape)) for name, shape in shapes.items()},
-        {name: jnp.zeros(shape) for name, shape in shapes.items()},
-        jnp.stack([each.any() for each in waits.values()]).any(),
+        jnp.zeros((3, _NUM_WAYS, packing.num_blocks)),
+        jnp.zeros(packing.num_blocks),
+        waits.any(),
     )
 
-    def goes_on(at: tuple[Any, ...]) -> Array:
+    def goes_on(at: tuple[Array, ...]) -> Array:
         place, *_, is_more = at
         found: Array = (place == 0) | is_more & (place < 3)
         return found
@@ -392,10 +378,10 @@ def _evidence(
     return faded, evidence, restart
 
 
-def _gained(given: AbstractFamily, message: AbstractFamily) -> Array:
+def _gained(packing: Packing, given: Array, message: Array) -> Array:
     """Log evidence of a message for each prior on a leading axis."""
-    ends = jax.tree.map(lambda *both: jnp.stack(both), given, given + message)
-    before, after = ends.log_normalizer()  # one program for both
+    ends = packing.unpacked(jnp.stack([given, given + message]))
+    before, after = packing.side_by_side(ends.log_normalizers())  # one program for both
     gained: Array = after - before
     return gained
 
@@ -405,35 +391,19 @@ def _num_due(number: Any) -> Array:
     return due
 
 
-def _levels(count: Array) -> Array:
-    """Rows that levels trust, on the axis of ways: (1, 8, 1, ...)."""
-    return jnp.asarray(LEVELS).reshape(1, -1, *(1,) * (count.ndim - 2))
-
-
 def _restarted(
-    scales: Scale, place: Array, changed: PerBlock, prior: Blocks, message: Blocks
-) -> Scale:
+    packing: Packing, scales: _Scales, place: Array, changed: Array, prior: Array, message: Array
+) -> _Scales:
     """What a change at one scale does to the others: finer ones start over with its message, coarser ones with nothing."""
-    places = jnp.arange(len(SCALES))
-
-    def at(which: Array) -> PerBlock:
-        return {name: which.reshape(-1, *(1,) * each.ndim) & each for name, each in changed.items()}
-
-    def members(which: PerBlock) -> PerBlock:
-        return {name: each[:, None, None] for name, each in which.items()}
-
-    finer, coarser = at(places < place), at(places > place)
-    fades = (prior + message).select(members(finer), scales.fades)
-    kept = {name: ~each for name, each in coarser.items()}
-    return _with(
-        scales,
-        fades=prior.select(members(coarser), fades),
-        first_look={
-            name: jnp.where(finer[name] | coarser[name], -jnp.inf, each)
-            for name, each in scales.first_look.items()
-        },
-        last=scales.last.scaled(kept),
-        gathered=scales.gathered.scaled(kept),
+    places = jnp.arange(len(SCALES))[:, None]
+    finer, coarser = (places < place) & changed, (places > place) & changed
+    start, over = packing.repeated(finer), packing.repeated(coarser)
+    fades = jnp.where(start[:, None, None], prior + message, scales.fades)
+    return scales._replace(
+        fades=jnp.where(over[:, None, None], prior, fades),
+        first_look=jnp.where(finer | coarser, -jnp.inf, scales.first_look),
+        last=jnp.where(over, 0.0, scales.last),
+        gathered=jnp.where(over, 0.0, scales.gathered),
     )
 
 
@@ -454,31 +424,15 @@ def _pattern(weights: Array, rows: Array, size: Array) -> Array:
     return jnp.stack([fluctuates, wanders, memory])
 
 
-def _with_weak(prior: Blocks, rows: Blocks) -> Blocks:
-    """Rows of each scale with a millionth of the prior, which may lie far from them."""
-    share = {name: jnp.asarray(_WEAK) for name in prior.counts}
-    weak: Blocks = _repeated(prior, len(SCALES)).scaled(share)
-    return rows + weak
-
-
 def _of_fades(log_weights: Array) -> Array:
-    """Weights of memories, (scales, 16, *blocks): the levels' go to the memory that never forgets."""
+    """Weights of memories, (scales, 16, blocks): the levels' go to the memory that never forgets."""
     weights = jax.nn.softmax(log_weights, axis=1)
     fades, levels = jnp.split(weights, [len(HORIZONS)], axis=1)
     return fades.at[:, -1].add(levels.sum(1))
 
 
-def _goes_on(ways: Blocks, changed: PerBlock, unusual: PerBlock) -> Blocks:
-    """The memories with which each block goes on."""
-    now, before, started = (
-        jax.tree.map(lambda leaf, place=place: leaf[place], ways) for place in range(3)
-    )
-    chosen: Blocks = started.select(changed, before.select(unusual, now))
-    return chosen
-
-
 def _chosen(ways: Array, changed: Array, unusual: Array) -> Array:
-    """Of numbers by memory (now, before the last look, started over there), those with which each block goes on."""
+    """Of three (now, before the last look, started over there), those with which each block goes on."""
     return jnp.where(changed, ways[2], jnp.where(unusual, ways[1], ways[0]))
 
 
@@ -486,18 +440,5 @@ def _repeated(tree: Any, *axes: int) -> Any:
     return jax.tree.map(lambda leaf: xp.broadcast_to(leaf, axes + np.shape(leaf)), tree)
 
 
-def _stacked(*parts: Blocks) -> Blocks:
-    stacked: Blocks = jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
-    return stacked
-
-
-def _put(tree: Any, place: Array, new: Any) -> Any:
-    return jax.tree.map(lambda leaf, entry: leaf.at[place].set(entry), tree, new)
-
-
 def _where(condition: PerBlock, mine: PerBlock, others: PerBlock) -> PerBlock:
     return {name: jnp.where(condition[name], each, others[name]) for name, each in mine.items()}
-
-
-def _with(scales: Scale, **changes: Any) -> Scale:
-    return Scale(**{**scales.__dict__, **changes})
