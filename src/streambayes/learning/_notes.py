@@ -219,9 +219,11 @@ class Noter:
     def _compared(self, packing: Packing, both: Array, scale: Scale, num_due: Array) -> Array:
         """Moments of what was usual and of what the looks say, (2, scales, 2, num_parameters); of those due alone."""
 
+        def moments(packed: Array) -> Array:
+            return self._moments(Point(packing.unpacked(packed)), scale)
+
         def body(place: Array, found: Array) -> Array:
-            moments = jax.vmap(lambda packed: self._moments(Point(packing.unpacked(packed)), scale))
-            return found.at[:, place].set(moments(both[:, place]))
+            return found.at[:, place].set(jax.vmap(moments)(both[:, place]))
 
         zeros = jnp.zeros((2, len(SCALES), 2, len(self._names)))
         found: Array = jax.lax.fori_loop(0, num_due, body, zeros)

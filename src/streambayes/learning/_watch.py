@@ -350,7 +350,7 @@ def _evidence(
     Of the first memory; of the others only where a block waits for a second look, or this batch stands out by more than ``least``.
     """
 
-    def body(at: tuple[Array, ...]) -> tuple[Array, ...]:
+    def body(at: tuple[Any, ...]) -> tuple[Any, ...]:
         place, faded, evidence, _, is_more = at
         fades, levels = _ways(packing, ways[place], prior, message)
         gained = _gained(packing, jnp.concatenate([fades, levels, prior[None]]), message)
@@ -369,7 +369,7 @@ def _evidence(
         waits.any(),
     )
 
-    def goes_on(at: tuple[Array, ...]) -> Array:
+    def goes_on(at: tuple[Any, ...]) -> Array:
         place, *_, is_more = at
         found: Array = (place == 0) | is_more & (place < 3)
         return found
