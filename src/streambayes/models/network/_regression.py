@@ -117,9 +117,10 @@ class AbstractRegression(AbstractFactor):
             weighted = (present[:, None, :] * columns).reshape(-1, columns.shape[-1])
             products = linalg.row_products(weighted, columns)
             products = products.reshape(-1, len(columns), len(columns))
-            spread = [self._spread(moments, each, present) for each in (*self.regressors, name)]
-            variances = jnp.stack([jnp.zeros_like(spread[0]), *spread], -1)
-            products = products + variances[..., None] * jnp.eye(len(columns))
+            for place, each in enumerate((*self.regressors, name), start=1):
+                if each in moments.squares:  # rows hide it
+                    spread = self._spread(moments, each, present)
+                    products = products.at[:, place, place].add(spread)
             found.append(
                 RegressionSums(
                     products[:, 0, 0],
@@ -225,9 +226,7 @@ class AbstractRegression(AbstractFactor):
 
     @staticmethod
     def _spread(moments: Moments, name: str, present: Array) -> Array:
-        """Summed variances of a variable, by configuration; 0 of one that no row hides."""
-        if name not in moments.squares:
-            return jnp.zeros(present.shape[0])
+        """Summed variances of a variable that rows hide, by configuration."""
         variances = moments.square(name) - jnp.square(moments.means[name])
         return linalg.row_products(present, variances[None])[:, 0]
 
