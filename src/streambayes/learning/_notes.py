@@ -131,6 +131,7 @@ class Noter:
         places = {block: place for place, block in enumerate(self._blocks)}
         self._places = np.array([places[home] for home in self._homes], int)
         self._watch = Program(self.watched)
+        self._watch_several = Program(self._watched_several)
         self.watch_many = Program(jax.vmap(self.watched))
 
     def note(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Notes:
@@ -189,8 +190,36 @@ class Noter:
         """The watch after a batch, and what it saw."""
         with float64_scope():
             after, flat = self._watch(watch, prior, scale, message)
-            seen = Seen(self, np.asarray(flat), self.without_units(scale))
-        return after, seen
+        return after, self.seen(np.asarray(flat), scale)
+
+    def watch_several(
+        self, watch: Watch, prior: Blocks, scale: Scale, messages: Blocks, count: Any
+    ) -> tuple[Watch, Array]:
+        """The watch after so many of the batches whose messages are given, and what ``seen`` reads of each."""
+        with float64_scope():
+            found: tuple[Watch, Array] = self._watch_several(watch, prior, scale, messages, count)
+        return found
+
+    def seen(self, flat: np.ndarray, scale: Scale) -> Seen:
+        """What the watch saw in a batch."""
+        return Seen(self, flat, self.without_units(scale))
+
+    def _watched_several(
+        self, watch: Watch, prior: Blocks, scale: Scale, messages: Blocks, count: Array
+    ) -> tuple[Watch, Array]:
+        capacity = next(iter(messages.counts.values())).shape[0]
+
+        def one(number: Array, at: tuple[Watch, Array]) -> tuple[Watch, Array]:
+            message = jax.tree.map(lambda leaf: leaf[number], messages)
+            after, flat = self.watched(at[0], prior, scale, message)
+            return after, at[1].at[number].set(flat)
+
+        first = jax.tree.map(lambda leaf: leaf[0], messages)
+        size = jax.eval_shape(self.watched, watch, prior, scale, first)[1].shape
+        found: tuple[Watch, Array] = jax.lax.fori_loop(
+            0, count, one, (watch, jnp.zeros((capacity, *size)))
+        )
+        return found
 
     def watched(
         self, watch: Watch, prior: Blocks, scale: Scale, message: Blocks
