@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax import Array
 
-from streambayes._core.arrays import xp
+from streambayes._core.arrays import holds_jax, xp
 from streambayes._core.precision import compiled
 
 __all__ = [
@@ -49,6 +49,10 @@ def cholesky(matrix: Array) -> Factor:
     A pivot that rounding has pushed below $\varepsilon$ times its diagonal entry is lifted to it.
     """
     matrix, size = _symmetric(matrix), matrix.shape[-1]
+    if not holds_jax(matrix):
+        by_library = _by_library(matrix)
+        if by_library is not None:
+            return by_library
     beside = xp.broadcast_to(xp.eye(size), matrix.shape)
     held, pivots = _eliminated(xp.concatenate([matrix, beside], -1), _floor(matrix))
     return Factor(
@@ -107,9 +111,21 @@ def row_products(left: Array, right: Array) -> Array:
     return (left[:, None, :] * right[None, :, :]).sum(-1)
 
 
+def _by_library(matrix: Any) -> Factor | None:
+    """The factors of NumPy's matrices, if all their pivots may stay as they are."""
+    try:
+        found = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    pivots = np.square(np.diagonal(found, axis1=-2, axis2=-1))
+    if not (pivots > 2.0 * _floor(matrix)).all():
+        return None
+    return Factor(found, np.tril(np.linalg.inv(found)))  # type: ignore[arg-type]
+
+
 def _product(left: Array, right: Array) -> Array:
     """The product of small matrices, as products and a sum: XLA hands others to threads, which takes longer."""
-    if left.shape[-1] > _SMALL:
+    if left.shape[-1] > _SMALL or not holds_jax((left, right)):
         return left @ right
     return (left[..., :, :, None] * right[..., None, :, :]).sum(-2)
 

@@ -152,10 +152,10 @@ class Noter:
         old: Blocks = jax.tree.map(
             lambda first, each: np.concatenate([first[None], each[:-1]]), before.summary(), new
         )
-        moments = np.asarray(self._moments(Point(new), scale))
-        if after.num_members > 1:  # where a bank has none, those of its summary
-            exact = np.asarray(self._moments(after, scale))
-            moments = np.where(np.isfinite(exact).all(0), exact, moments)
+        moments = np.asarray(self._moments(after, scale))
+        if not np.isfinite(moments).all():  # where a bank has none, those of its summary
+            others = np.asarray(self._moments(Point(new), scale))
+            moments = np.where(np.isfinite(moments).all(0), moments, others)
         divergences = new.kl(old)
         size = moments.shape[1]
         moved = rounded(

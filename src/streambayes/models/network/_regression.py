@@ -338,11 +338,10 @@ class JointRegression(AbstractSeparate):
         self, belief: AbstractBelief, matrix: Array, offset: Array
     ) -> AbstractMarginal:
         def one(family: MultivariateNormal) -> AbstractMarginal:
-            mean = (matrix * family.mean()[..., None, :]).sum(-1) + offset
-            half = linalg.solve_lower(
-                linalg.cholesky(family.precision),
-                xp.broadcast_to(xp.swapaxes(matrix, -1, -2), family.precision.shape),
-            )
+            factor, mean = family.parts()
+            mean = (matrix * mean[..., None, :]).sum(-1) + offset
+            turned = xp.swapaxes(matrix, -1, -2)
+            half = linalg.solve_lower(factor, xp.broadcast_to(turned, factor.lower.shape))
             return NormalMarginal(mean, xp.sqrt(xp.square(half).sum(-2)))
 
         return belief.marginal(self.coefficients, one)
@@ -370,8 +369,8 @@ class JointRegression(AbstractSeparate):
         )
 
     def _noisy(self, design: Array, coefficients: MultivariateNormal, noise: Gamma) -> NoisyNormal:
-        location = _projected(coefficients.mean(), design)
-        variance = _spread(linalg.cholesky(coefficients.precision), design)
+        factor, mean = coefficients.parts()
+        location, variance = _projected(mean, design), _spread(factor, design)
         return NoisyNormal(location, variance, noise.broadcast_to(location.shape))
 
 
