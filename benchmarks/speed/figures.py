@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.speed import growth, memory, run, streams, sweep
 from benchmarks.speed.results import Results
-from benchmarks.speed.sides import BAYESPY, NUMPY, OURS, RIVER, RIVER_MANY, SKLEARN
+from benchmarks.speed.sides import BAYESPY, NUMPY, OURS, RIVER, RIVER_BOTH, RIVER_MANY, SKLEARN
 from benchmarks.speed.timing import Measurement
 
 from streambayes.reports._plotting import COLOURS, new_figure
@@ -20,6 +20,7 @@ STYLES = {  # colour and marker
     BAYESPY: ("vermilion", "^"),
     NUMPY: ("grey", "D"),
     RIVER: ("vermilion", "v"),
+    RIVER_BOTH: ("orange", "v"),
     RIVER_MANY: ("orange", "^"),
 }
 OTHERS = (("blue", "o"), ("green", "s"), ("purple", "^"), ("sky", "D"), ("black", "v"))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from benchmarks.speed.agreement import agree
 from benchmarks.speed.plain_regression import PlainRegression
-from benchmarks.speed.sides import NUMPY, RIVER
+from benchmarks.speed.sides import NUMPY, RIVER, RIVER_BOTH
 from benchmarks.speed.timing import Measurement, Plan, Side, timed
 from river import linear_model
 
@@ -23,6 +23,7 @@ BATCHES = {100: 100_000, 1_000: 500_000, 10_000: 2_000_000, 100_000: 4_000_000}
 QUICK_BATCHES = {1_000: 50_000, 10_000: 100_000}
 RIVER_ROWS = 5_000
 HPP = "HPP"
+DEFAULTS = "Auto, the defaults"
 SIDES: dict[str, tuple[Any, str, bool]] = {
     HPP: (sb.HPP(), "joint", False),
     "SVB": (sb.SVB(), "joint", False),
@@ -33,7 +34,9 @@ SIDES: dict[str, tuple[Any, str, bool]] = {
 """Policy, kind of coefficients, and whether each batch is scored before it is learned."""
 NOTES = {
     NUMPY: "the same posterior as SVB, conjugate",
+    DEFAULTS: "each batch scored first, with all that drift needs",
     RIVER: f"{RIVER_ROWS:,} rows, whatever the batch; the noise is known to it",
+    RIVER_BOTH: f"{RIVER_ROWS:,} rows, whatever the batch; by stochastic gradients",
 }
 
 
@@ -57,24 +60,22 @@ def _sides(rows: np.ndarray, num_rows: int) -> dict[str, Side]:
     names = [*(f"x{place}" for place in range(NUM_REGRESSORS)), "y"]
     stream = sb.batches(dict(zip(names, np.ascontiguousarray(rows.T), strict=True)), rows=num_rows)
 
-    def ours(policy: Any, coefficients: Any, prequential: bool) -> Side:
-        model = sb.models.LinearRegression("y", names[:-1], coefficients)
-        learner = sb.StreamLearner(model, policy, scale=False)
-
+    def ran(learner: sb.StreamLearner, **settings: Any) -> Side:
         def once() -> float:
-            took, _ = timed(
-                lambda: sb.run(
-                    learner, stream, prequential=prequential, drift=False, progress=False
-                )
-            )
+            took, _ = timed(lambda: sb.run(learner, stream, progress=False, **settings))
             return len(rows) / took
 
         def prepare() -> Callable[[], float]:
             few = [batch for batch, _ in zip(stream, range(2), strict=False)]
-            sb.run(learner, few, prequential=prequential, drift=False, progress=False)
+            sb.run(learner, few, progress=False, **settings)
             return once
 
         return prepare
+
+    def ours(policy: Any, coefficients: Any, prequential: bool) -> Side:
+        model = sb.models.LinearRegression("y", names[:-1], coefficients)
+        learner = sb.StreamLearner(model, policy, scale=False)
+        return ran(learner, prequential=prequential, drift=False)
 
     def numpy() -> Callable[[], float]:
         def learn(in_all: int) -> PlainRegression:
@@ -97,8 +98,21 @@ def _sides(rows: np.ndarray, num_rows: int) -> dict[str, Side]:
 
         return lambda: len(some) / timed(learn)[0]
 
+    def river_both() -> Callable[[], float]:
+        some = [dict(zip(names, row, strict=True)) for row in rows[:RIVER_ROWS].tolist()]
+        responses = [row.pop("y") for row in some]
+
+        def predict_and_learn() -> None:
+            model = linear_model.LinearRegression()
+            for row, response in zip(some, responses, strict=True):
+                model.predict_one(row)
+                model.learn_one(row, response)
+
+        return lambda: len(some) / timed(predict_and_learn)[0]
+
+    defaults = ran(sb.StreamLearner(sb.models.LinearRegression("y", names[:-1])))
     own = {name: ours(*settings) for name, settings in SIDES.items()}
-    return {**own, NUMPY: numpy, RIVER: river}
+    return {DEFAULTS: defaults, **own, NUMPY: numpy, RIVER: river, RIVER_BOTH: river_both}
 
 
 def _same(plain: PlainRegression, stream: Any) -> None:

@@ -299,3 +299,23 @@ def test_rows_lead_the_batch_of_the_precision():
     mixture = MixtureMarginal(weights=np.full((4, 1), 0.25), members=bank)
     assert in_float64(mixture.variance)() == pytest.approx(np.full(5, 1 + 25 / 12 / 4), rel=1e-14)
     assert in_float64(jax.jit(mixture.quantile))(0.5) == pytest.approx(np.ones(5), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("shape", "digits"), [(3.0, 1e-3), (10.0, 5e-6), (100.0, 1e-11), (1e6, 1e-13)]
+)
+@pytest.mark.parametrize("variance", [0.0, 0.1, 5.0])
+def test_quantiles_by_few_nodes(shape, digits, variance):
+    gamma = Gamma.from_shape_rate(shape, 2.0 * shape)
+    tails = np.array([0.25, 0.05, 0.995, 5e-4, 5e-8])
+    full, few = (NoisyNormal(np.array(1.0), np.array(variance), gamma, nodes) for nodes in (96, 24))
+    np.testing.assert_allclose(
+        in_float64(few.quantile)(tails) - 1.0, in_float64(full.quantile)(tails) - 1.0, rtol=digits
+    )
+
+
+def test_quantiles_of_a_mixture_of_normals():
+    mixture = MixtureMarginal(np.array([0.5, 0.499, 0.001]), NormalMarginal(LOCATION, SCALE))
+    tails = np.array([1e-9, 0.01, 0.25, 0.4995, 0.5, 0.75, 0.9999])
+    points = in_float64(jax.jit(mixture.quantile))(tails)
+    np.testing.assert_allclose(in_float64(mixture.cdf)(points), tails, rtol=1e-9)

@@ -108,7 +108,7 @@ def _put(array: Any, place: Any, value: Any) -> Any:
 
 
 _SPECIAL = (
-    "betainc", "digamma", "entr", "gammainc", "gammaln", "ndtr", "xlog1py", "xlogy"
+    "betainc", "digamma", "entr", "gammainc", "gammaln", "ndtr", "ndtri", "xlog1py", "xlogy"
 )  # fmt: skip
 _ON_HOST: dict[str, Callable[..., Any]] = {
     **{name: getattr(scipy.special, name) for name in _SPECIAL},

@@ -5,7 +5,6 @@ over columns cannot. The only place where a pivot is ever lifted. A factor comes
 that everything after it is a product; unrolled loops would take seconds to compile.
 """
 
-import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,9 +50,9 @@ def cholesky(matrix: Array) -> Factor:
     """
     matrix, size = _symmetric(matrix), matrix.shape[-1]
     if not holds_jax(matrix):
-        with contextlib.suppress(np.linalg.LinAlgError):  # no pivot is to be lifted
-            found = np.linalg.cholesky(matrix)
-            return Factor(found, np.linalg.inv(found))
+        by_library = _by_library(matrix)
+        if by_library is not None:
+            return by_library
     beside = xp.broadcast_to(xp.eye(size), matrix.shape)
     held, pivots = _eliminated(xp.concatenate([matrix, beside], -1), _floor(matrix))
     return Factor(
@@ -65,9 +64,6 @@ def cholesky(matrix: Array) -> Factor:
 def lower(matrix: Array) -> Array:
     """The factor alone, without its inverse: half the work."""
     matrix = _symmetric(matrix)
-    if not holds_jax(matrix):
-        with contextlib.suppress(np.linalg.LinAlgError):
-            return np.linalg.cholesky(matrix)
     return _lower(*_eliminated(matrix, _floor(matrix)))
 
 
@@ -115,9 +111,21 @@ def row_products(left: Array, right: Array) -> Array:
     return (left[:, None, :] * right[None, :, :]).sum(-1)
 
 
+def _by_library(matrix: Any) -> Factor | None:
+    """The factors of NumPy's matrices, if all their pivots may stay as they are."""
+    try:
+        found = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    pivots = np.square(np.diagonal(found, axis1=-2, axis2=-1))
+    if not (pivots > 2.0 * _floor(matrix)).all():
+        return None
+    return Factor(found, np.tril(np.linalg.inv(found)))  # type: ignore[arg-type]
+
+
 def _product(left: Array, right: Array) -> Array:
     """The product of small matrices, as products and a sum: XLA hands others to threads, which takes longer."""
-    if left.shape[-1] > _SMALL:
+    if left.shape[-1] > _SMALL or not holds_jax((left, right)):
         return left @ right
     return (left[..., :, :, None] * right[..., None, :, :]).sum(-2)
 

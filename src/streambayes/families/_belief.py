@@ -42,6 +42,18 @@ class AbstractBelief(abc.ABC):
         """
 
     @abc.abstractmethod
+    def weights(self, name: str) -> Array:
+        r"""Weights of the members, (num_members, \*blocks)."""
+
+    @abc.abstractmethod
+    def of_members(self, name: str, function: Callable[[Any], Any]) -> Any:
+        """A function of every member's family, with members on a leading axis."""
+
+    @abc.abstractmethod
+    def log_mean_of(self, name: str, log_densities: Array) -> Array:
+        """``log_mean`` of log densities that ``of_members`` has found."""
+
+    @abc.abstractmethod
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         """Marginal of a parameter of one block; its last axes may be those of the parameter.
 
@@ -91,6 +103,16 @@ class Point(AbstractBelief):
 
     def log_mean(self, name: str, log_density: Callable[[Any], Array]) -> Array:
         return log_density(self.blocks.params[name])
+
+    def weights(self, name: str) -> Array:
+        return xp.ones((1, *xp.shape(self.blocks.counts[name])))
+
+    def of_members(self, name: str, function: Callable[[Any], Any]) -> Any:
+        return jax.tree.map(lambda leaf: leaf[None], function(self.blocks.params[name]))
+
+    def log_mean_of(self, name: str, log_densities: Array) -> Array:
+        del name
+        return log_densities[0]
 
     def marginal(self, name: str, of: Callable[[Any], AbstractMarginal]) -> AbstractMarginal:
         return of(self.blocks.params[name])
@@ -152,8 +174,16 @@ class Bank(AbstractBelief):
         return summed
 
     def log_mean(self, name: str, log_density: Callable[[Any], Array]) -> Array:
-        values = jax.vmap(log_density)(self.members.params[name])
-        return log_total(values + self._log_weights_after_rows(name, values.ndim))
+        return self.log_mean_of(name, self.of_members(name, log_density))
+
+    def weights(self, name: str) -> Array:
+        return xp.exp(self._normal(name))
+
+    def of_members(self, name: str, function: Callable[[Any], Any]) -> Any:
+        return jax.vmap(function)(self.members.params[name])
+
+    def log_mean_of(self, name: str, log_densities: Array) -> Array:
+        return log_total(log_densities + self._log_weights_after_rows(name, log_densities.ndim))
 
     def log_mean_of_all(self, log_density: Callable[[AbstractBelief], Array]) -> Array:
         if not self.is_joint:

@@ -53,7 +53,7 @@ class MultivariateNormal(AbstractFamily):
 
     def mean(self) -> Array:
         """$m = P^{-1} (Pm)$."""
-        return self._parts()[1]
+        return self.parts()[1]
 
     def covariance(self) -> Array:
         """$P^{-1}$."""
@@ -91,7 +91,7 @@ class MultivariateNormal(AbstractFamily):
         return 0.5 * (xp.square(half).sum(-1) - linalg.log_det(factor))
 
     def expected_stats(self) -> MultivariateNormalStats:
-        factor, mean = self._parts()
+        factor, mean = self.parts()
         covariance = linalg.solve(factor, xp.eye(mean.shape[-1]))
         return MultivariateNormalStats(mean, covariance + outer(mean))
 
@@ -111,8 +111,8 @@ class MultivariateNormal(AbstractFamily):
         return linalg.is_positive_definite(self.precision)
 
     def kl(self, other: Self) -> Array:
-        factor, mean = self._parts()
-        other_factor, other_mean = other._parts()
+        factor, mean = self.parts()
+        other_factor, other_mean = other.parts()
         distance = linalg.square_norm(mean - other_mean, other_factor)
         gap = other.precision - self.precision
         return 0.5 * (matrix_excess(factor, gap, other_factor) + distance)
@@ -122,17 +122,17 @@ class MultivariateNormal(AbstractFamily):
         return size * (numerics.HALF_LOG_TWO_PI + 0.5) - 0.5 * linalg.log_det(self._factor())
 
     def log_prob(self, x: Any) -> Array:
-        factor, mean = self._parts()
+        factor, mean = self.parts()
         distance = linalg.square_norm(xp.asarray(x) - mean, factor)
         return 0.5 * (linalg.log_det(factor) - distance) + self.log_base_measure(x)
 
     def sample(self, key: Array, num_samples: int) -> Array:
         noise = jax.random.normal(key, (num_samples, *self.precision_mean.shape), dtype=float)
         # P = L L^T: x = m + L^-T e has covariance P^-1
-        factor, mean = self._parts()
+        factor, mean = self.parts()
         return mean + linalg.solve_lower_transposed(factor, noise[..., None])[..., 0]
 
-    def _parts(self) -> tuple[linalg.Factor, Array]:
+    def parts(self) -> tuple[linalg.Factor, Array]:
         """The factor and the mean: one factor serves, since XLA would form as many as are written."""
         factor = self._factor()
         return factor, linalg.solve(factor, self.precision_mean[..., None])[..., 0]

@@ -9,12 +9,20 @@ from streambayes._core.arrays import xp
 from streambayes._core.numerics import HALF_LOG_TWO_PI, excess, stirling_error
 from streambayes._core.pytree import pytree, static
 from streambayes.families._gamma import Gamma
-from streambayes.families._marginal import AbstractPredictive, GammaMarginal, StudentMarginal
+from streambayes.families._marginal import (
+    AbstractMarginal,
+    AbstractPredictive,
+    GammaMarginal,
+    MixtureMarginal,
+    NormalMarginal,
+    StudentMarginal,
+)
 
 __all__ = ["Lomax", "NegativeBinomial", "NoisyNormal"]
 
 _NODES = 96  # ten digits within ten deviations at shapes of 1/10 and more
 _DROP = 36.0  # nats below the peak where an integrand ends: the rounding of float64
+_SHORT_DROP = 25.0  # the same for quantiles by few nodes
 _LEGENDRE = np.polynomial.legendre.leggauss(64)
 
 
@@ -68,6 +76,21 @@ class NoisyNormal(AbstractPredictive):
         reach = 40.0 * xp.sqrt(self.location_variance)
         return low - reach, high + reach
 
+    def for_quantiles(self, tail: Any) -> AbstractMarginal:
+        r"""Where few nodes do, a mixture of normals: nodes that serve every such quantile.
+
+        Values beyond which a tail $p$ lies have $\ln(1 + r^2 / 2b) \le -\ln(p) / a$.
+        """
+        if self.num_nodes == _NODES:
+            return self
+        shape = self.precision.shape
+        reach = _reach(_SHORT_DROP / shape)[0]
+        log_weights, precisions = self._nodes(xp.log(tail) / shape, reach, _SHORT_DROP)
+        weights = xp.moveaxis(xp.softmax(log_weights, axis=-1), -1, 0)
+        scale = xp.moveaxis(1.0 / xp.sqrt(precisions), -1, 0)
+        location = xp.broadcast_to(self.location, scale.shape)
+        return MixtureMarginal(weights, NormalMarginal(location, scale))
+
     def log_prob(self, x: Array) -> Array:
         log_weights, precisions = self._quadrature(x)
         square = precisions * xp.square(x - self.location)[..., None]
@@ -108,7 +131,12 @@ class NoisyNormal(AbstractPredictive):
         low, reach = -xp.log1p(distance), _reach(_DROP / shape)[0]
         is_nearer = is_bounded & (near - near_reach > low - reach)
         low, reach = xp.where(is_nearer, near, low), xp.where(is_nearer, near_reach, reach)
-        high = xp.log1p(0.5 / shape) + _reach(_DROP / (shape + 0.5))[1]
+        return self._nodes(low, reach, _DROP)
+
+    def _nodes(self, low: Array, reach: Array, drop: float) -> tuple[Array, Array]:
+        """The same for given ends: as far to the left of ``low`` as ``reach``."""
+        shape, rate = self.precision.shape, self.precision.rate
+        high = xp.log1p(0.5 / shape) + _reach(drop / (shape + 0.5))[1]
         # u = l + z + (1 - e^(-z/3)) / 2: at small shapes the tail on the left is long, and smooth
         start = -xp.minimum(reach, 3.0 * xp.log1p(2.0 * reach))
         step = (high - low - start) / (self.num_nodes - 1)

@@ -49,12 +49,13 @@ class _Waiting(NamedTuple):
 
 
 class _Running(NamedTuple):
-    """Batches that are being learned, since when, after what belief, and what the program returns of them."""
+    """Batches that are being learned, since when, after what belief, and what programs return of them."""
 
     waiting: list[_Waiting]
     since: float
     before: AbstractBelief
     left: Left
+    seen: Any
     count: Any
 
 
@@ -145,14 +146,20 @@ class Ahead:
                 with_beliefs=self._noter is not None,
             )
             belief = learner.forgetting.belief(memory)
+        watch, seen = state.watch, None
+        if watch is not None:
+            watch, seen = noter(learner.model).watch_several(
+                watch, state.prior, state.scale, left.message, count
+            )
         self._state = replaced(
             state,
             memory=memory,
             belief=belief,
+            watch=watch,
             rows_seen=rows_seen,
             num_batches=state.num_batches + len(waiting),
         )
-        self._running = _Running(waiting, clock.perf_counter(), state.belief, left, count)
+        self._running = _Running(waiting, clock.perf_counter(), state.belief, left, seen, count)
         yield from self._report_of(before)
 
     def _report(self) -> Iterator[Done]:
@@ -167,6 +174,7 @@ class Ahead:
         learner = self._learner
         count = int(running.count)
         left = jax.tree.map(lambda leaf: leaf[:count], to_host(running.left))
+        watched = None if running.seen is None else np.asarray(running.seen)
         notes: list[Notes] | None = None
         if self._noter is not None:
             notes = self._noter.note_several(running.before, left.belief, self._state.scale)
@@ -179,9 +187,9 @@ class Ahead:
                 self._waiting, self._running = [], None
                 yield Done(each.mark, StepError(outcome), seconds)
                 return
-            message = jax.tree.map(lambda leaf, number=number: leaf[number], left.message)
-            watch, seen = learner._watched(self._state, message)
-            self._state = replaced(self._state, watch=watch)
+            seen = None
+            if watched is not None:
+                seen = noter(learner.model).seen(watched[number], self._state.scale)
             info = learner._info(facts, each.rows.shape[1], outcome, seen)
             score = None
             if left.score is not None and self._num_reported:

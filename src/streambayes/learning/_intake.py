@@ -307,6 +307,7 @@ def kind_of(
     hidden: frozenset[str] = frozenset(),
     *,
     as_given: bool = False,
+    is_unpadded: bool = False,
 ) -> Kind:
     """The kind of a batch, whose size is a multiple of a number; in float64.
 
@@ -315,14 +316,14 @@ def kind_of(
     missing cells are hidden variables, all in a small batch, where patterns change by chance.
 
     ``as_given`` leaves float32 as it is, for a pass over rows that sums in float64, and lets the model
-    use its kernel if it has one.
+    use its kernel if it has one. ``is_unpadded`` leaves the only row of a batch alone, where rows cost much.
     """
     num_rows = rows.shape[1]
     if missing is None:
         missing = missing_columns(np.isnan(rows).any(1), columns, hidden, num_rows)
     dtype = rows.dtype if as_given else np.dtype(np.float64)
     return Kind(
-        size=padded_size(num_rows, multiple),
+        size=1 if is_unpadded and num_rows == 1 else padded_size(num_rows, multiple),
         dtype=dtype,
         columns=tuple(column.name for column in columns),
         missing=missing,

@@ -562,7 +562,7 @@ class StreamLearner:
             cells = held[:, some]
             missing = lacking_columns(cells, self._columns)
             with float64_scope():
-                batch = pad(cells, self._columns, missing=missing)
+                batch = pad(cells, self._columns, missing=missing, is_unpadded=True)
                 found = self._scorer.predict(belief, *_units(state.scale), batch, tails, name=name)
             parts.append(np.asarray(found)[: len(some)])
             methods.append(self.model.predictive_method(batch))

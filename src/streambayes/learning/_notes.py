@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -134,6 +135,8 @@ class Noter:
         places = {block: place for place, block in enumerate(self._blocks)}
         self._places = np.array([places[home] for home in self._homes], int)
         self._packing = Packing(Blocks.of_prior(model.prior()))
+        self._watch = Program(self.watched)
+        self._watch_several = Program(self._watched_several)
         self.watch_many = Program(jax.vmap(self.watched))
 
     def note(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Notes:
@@ -154,10 +157,10 @@ class Noter:
         old: Blocks = jax.tree.map(
             lambda first, each: np.concatenate([first[None], each[:-1]]), before.summary(), new
         )
-        moments = np.asarray(self._moments(Point(new), scale))
-        if after.num_members > 1:  # where a bank has none, those of its summary
-            exact = np.asarray(self._moments(after, scale))
-            moments = np.where(np.isfinite(exact).all(0), exact, moments)
+        moments = np.asarray(self._moments(after, scale))
+        if not np.isfinite(moments).all():  # where a bank has none, those of its summary
+            others = np.asarray(self._moments(Point(new), scale))
+            moments = np.where(np.isfinite(moments).all(0), moments, others)
         divergences = new.kl(old)
         size = moments.shape[1]
         moved = rounded(
@@ -191,14 +194,43 @@ class Noter:
     ) -> tuple[Watch, Seen]:
         """The watch after a batch, and what it saw."""
         with float64_scope():
-            after, flat = self.watched(watch, prior, scale, to_host(message))
-        return after, Seen(self, flat, scale)
+            after, flat = self._watch(watch, prior, scale, message)
+        return after, self.seen(np.asarray(flat), scale)
+
+    def watch_several(
+        self, watch: Watch, prior: Blocks, scale: Scale, messages: Blocks, count: Any
+    ) -> tuple[Watch, Array]:
+        """The watch after so many of the batches whose messages are given, and what ``seen`` reads of each."""
+        with float64_scope():
+            found: tuple[Watch, Array] = self._watch_several(watch, prior, scale, messages, count)
+        return found
+
+    def seen(self, flat: np.ndarray, scale: Scale) -> Seen:
+        """What the watch saw in a batch."""
+        return Seen(self, flat, scale)
+
+    def _watched_several(
+        self, watch: Watch, prior: Blocks, scale: Scale, messages: Blocks, count: Array
+    ) -> tuple[Watch, Array]:
+        capacity = next(iter(messages.counts.values())).shape[0]
+
+        def one(number: Array, at: tuple[Watch, Array]) -> tuple[Watch, Array]:
+            message = jax.tree.map(lambda leaf: leaf[number], messages)
+            after, flat = self.watched(at[0], prior, scale, message)
+            return after, at[1].at[number].set(flat)
+
+        first = jax.tree.map(lambda leaf: leaf[0], messages)
+        size = jax.eval_shape(self.watched, watch, prior, scale, first)[1].shape
+        found: tuple[Watch, Array] = jax.lax.fori_loop(
+            0, count, one, (watch, jnp.zeros((capacity, *size)))
+        )
+        return found
 
     def watched(
         self, watch: Watch, prior: Blocks, scale: Scale, message: Blocks
     ) -> tuple[Watch, Any]:
         """The watch after a batch, and what it saw in one array, as ``read_watch`` takes it."""
-        after, looks = watched(self._packing, watch, prior, message)
+        after, looks = watched(watch, prior, message)
 
         def by_block(values: dict[str, Array], size: int) -> Array:
             parts = [xp.reshape(values[name], (size, -1)) for name in self._labels]

@@ -31,10 +31,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from streambayes._core.arrays import holds_jax, xp
+from streambayes._core.arrays import xp
 from streambayes._core.pytree import pytree
 from streambayes.families import Blocks, Packing
 
@@ -138,7 +139,7 @@ class _Scales(NamedTuple):
         numbers = packing.repeated(chosen)
         masks = (numbers, chosen, numbers, chosen, numbers)
         pairs = zip(masks, self, others, strict=True)
-        return _Scales(*(xp.where(mask, mine, theirs) for mask, mine, theirs in pairs))
+        return _Scales(*(jnp.where(mask, mine, theirs) for mask, mine, theirs in pairs))
 
 
 @final
@@ -181,12 +182,12 @@ class Watch:
 
     def restarted(self, prior: Blocks, chosen: Mapping[str, Any], parameters: Any) -> "Watch":
         """Without what was seen of the chosen blocks, and of the parameters in them."""
-        every = {name: np.asarray(chosen.get(name, False)) for name in prior.counts}
+        every = {name: jnp.asarray(chosen.get(name, False)) for name in prior.counts}
         fresh = Watch.begin(prior, len(parameters))
         return Watch(
             fresh.scales.select(every, self.scales),
             self.num_batches,
-            xp.where(np.asarray(parameters), fresh.recent, self.recent),
+            jnp.where(jnp.asarray(parameters), fresh.recent, self.recent),
         )
 
     @property
@@ -221,9 +222,10 @@ def threshold(num_blocks: int, false_alarms: float, scale: int) -> float:
     return max(float(np.log(num_blocks * len(SCALES) / (false_alarms * SCALES[scale]))), _LEAST)
 
 
-def watched(packing: Packing, watch: Watch, prior: Blocks, message: Blocks) -> tuple[Watch, Looks]:
+def watched(watch: Watch, prior: Blocks, message: Blocks) -> tuple[Watch, Looks]:
     """The watch after a batch, and what it saw."""
-    thresholds = xp.asarray(
+    packing = Packing(prior)
+    thresholds = jnp.asarray(
         [threshold(packing.num_blocks, _FALSE_ALARMS, scale) for scale in range(len(SCALES))]
     )
     number = watch.num_batches + 1
@@ -232,23 +234,20 @@ def watched(packing: Packing, watch: Watch, prior: Blocks, message: Blocks) -> t
 
     def body(at: tuple[Array, _Scales, Array, Array]) -> tuple[Array, _Scales, Array, Array]:
         place, scales, carried, seen = at
-        scales, carried, look = _looked(
-            packing, scales, place, before, carried, xp.take(thresholds, place)
-        )
-        return place + 1, scales, carried, xp.put(seen, place, look)
+        scales, carried, look = _looked(packing, scales, place, before, carried, thresholds[place])
+        return place + 1, scales, carried, seen.at[place].set(look)
 
-    unseen = xp.full((len(SCALES), 2, packing.num_blocks), np.nan)
+    unseen = jnp.full((len(SCALES), 2, packing.num_blocks), jnp.nan)
     start = (
-        np.int64(0),
+        jnp.zeros((), int),
         _Scales.of(packing, watch.scales),
         packing.packed(message),
         unseen,
     )
-    place, scales, carried, seen = xp.while_loop(lambda at: at[0] < num_due, body, start)
-    next_up = np.arange(len(SCALES))[:, None] == place
-    scales = scales._replace(gathered=xp.where(next_up, scales.gathered + carried, scales.gathered))
+    place, scales, carried, seen = jax.lax.while_loop(lambda at: at[0] < num_due, body, start)
+    scales = scales._replace(gathered=scales.gathered.at[place].add(carried, mode="drop"))
     pattern = _pattern(
-        xp.softmax(scales.log_weights[0, 0], axis=0),
+        jax.nn.softmax(scales.log_weights[0, 0], axis=0),
         packing.counts(scales.fades[0, 0, -1]),
         packing.counts(scales.last[0]),
     )
@@ -259,7 +258,7 @@ def watched(packing: Packing, watch: Watch, prior: Blocks, message: Blocks) -> t
         Looks(
             evidence=packing.by_entry(seen),
             pattern=packing.by_entry(pattern),
-            compared=xp.stack([usual, scales.last]) + _WEAK * before,
+            compared=jnp.stack([usual, scales.last]) + _WEAK * before,
         ),
     )
 
@@ -279,32 +278,19 @@ def _looked(
     at = _Scales(*(leaf[place] for leaf in scales))
     message = at.gathered + carried
     # memory now, memory before the last look, started over at the last look: (3, 16, numbers)
-    started = xp.broadcast_to(prior + at.last, (1, *at.fades.shape[1:]))
-    ways = xp.concatenate([at.fades, started])
-    log_weights = xp.concatenate([at.log_weights, at.log_weights[1:]])
+    started = jnp.broadcast_to(prior + at.last, (1, *at.fades.shape[1:]))
+    ways = jnp.concatenate([at.fades, started])
+    log_weights = jnp.concatenate([at.log_weights, at.log_weights[1:]])
     waits = at.first_look >= _LEAST * FIRST_SHARE
     clear = FIRST_SHARE * least
-    faded, evidence, restart, is_more = _evidence(
-        packing, ways, prior, message, log_weights, waits, clear
-    )
+    faded, evidence, restart = _evidence(packing, ways, prior, message, log_weights, waits, clear)
     joint = log_weights + evidence
-    total = xp.logsumexp(joint, axis=1)
+    total = jax.nn.logsumexp(joint, axis=1)
+    second = jnp.where(waits, total[2] - total[1], -jnp.inf)
     enough = packing.counts(message) >= _FEWEST
-    if not holds_jax(is_more) and not is_more and enough.all():  # what follows would change nothing
-        first = xp.where(packing.counts(ways[0, -1]) > 0.0, restart - total[0], -np.inf)
-        after = _Scales(
-            fades=xp.stack([faded[0] + message, ways[0]]),
-            log_weights=xp.stack([joint[0] - total[0], log_weights[0]]),
-            last=message,
-            first_look=first,
-            gathered=xp.zeros_like(message),
-        )
-        looks = xp.stack([first, xp.full_like(first, -np.inf)])
-        return _placed(scales, place, after), at.last, looks
-    second = xp.where(waits, total[2] - total[1], -np.inf)
     changed = enough & (second > 0.0) & (at.first_look >= clear) & (at.first_look + second >= least)
     # the last look, but with the weights that it has left
-    without = xp.logsumexp(log_weights[0] + evidence[1], axis=0)
+    without = jax.nn.logsumexp(log_weights[0] + evidence[1], axis=0)
     rows = packing.counts(ways[:2, -1])
     spoilt = (
         enough
@@ -314,39 +300,39 @@ def _looked(
         & (restart - without < clear)
         & (without - total[0] >= clear)
     )
-    second = xp.where(spoilt, total[0] - without, second)
+    second = jnp.where(spoilt, total[0] - without, second)
     unusual = enough & (second <= 0.0) & (at.first_look >= clear) | spoilt
-    gone_on = xp.where(spoilt, without, _chosen(total, changed, unusual))
-    first = xp.where(rows[0] > 0.0, restart - gone_on, -np.inf)
+    gone_on = jnp.where(spoilt, without, _chosen(total, changed, unusual))
+    first = jnp.where(rows[0] > 0.0, restart - gone_on, -jnp.inf)
     weighed = joint - total[:, None]
     goes_on = packing.repeated(changed), packing.repeated(unusual)
     after = _Scales(
-        fades=xp.stack([_chosen(each, *goes_on) for each in (faded + message, ways)]),
-        log_weights=xp.stack(
-            [xp.where(changed, each[2], each[0]) for each in (weighed, log_weights)]
+        fades=jnp.stack([_chosen(each, *goes_on) for each in (faded + message, ways)]),
+        log_weights=jnp.stack(
+            [jnp.where(changed, each[2], each[0]) for each in (weighed, log_weights)]
         ),
         last=message,
         first_look=first,
-        gathered=xp.zeros_like(message),
+        gathered=jnp.zeros_like(message),
     )
     after = after.where(packing, enough, at._replace(gathered=message))
     others = _restarted(packing, scales, place, changed, prior, message)
-    looks = xp.where(enough, xp.stack([first, second]), np.nan)
+    looks = jnp.where(enough, jnp.stack([first, second]), jnp.nan)
     heard = packing.repeated(enough & ~unusual)
-    return _placed(others, place, after), xp.where(heard, at.last, 0.0), looks
-
-
-def _placed(scales: _Scales, place: Array, one: _Scales) -> _Scales:
-    """All scales with this one at its place."""
-    return _Scales(*(xp.put(every, place, own) for every, own in zip(scales, one, strict=True)))
+    both = zip(others, after, strict=True)
+    return (
+        _Scales(*(every.at[place].set(one) for every, one in both)),
+        jnp.where(heard, at.last, 0.0),
+        looks,
+    )
 
 
 def _ways(packing: Packing, ways: Array, prior: Array, message: Array) -> tuple[Array, Array]:
     """Fades and levels as priors of a batch with the rows of a message."""
-    kept = packing.repeated(xp.exp(-packing.counts(message) / HORIZONS[:, None]))
+    kept = packing.repeated(jnp.exp(-packing.counts(message) / HORIZONS[:, None]))
     every = ways[-1]  # all rows since the last change
-    rows = xp.maximum(packing.counts(every), 1e-300)
-    trusted = packing.repeated(xp.minimum(1.0, LEVELS[:, None] / rows))
+    rows = jnp.maximum(packing.counts(every), 1e-300)
+    trusted = packing.repeated(jnp.minimum(1.0, LEVELS[:, None] / rows))
     return kept * ways + (1.0 - kept) * prior, trusted * every + (1.0 - trusted) * prior
 
 
@@ -358,44 +344,43 @@ def _evidence(
     log_weights: Array,
     waits: Array,
     least: Array,
-) -> tuple[Array, Array, Array, Array]:
-    """Fades as priors of the batch, the log evidence of all ways to go on, that of starting over, and whether there was more than the first memory.
+) -> tuple[Array, Array, Array]:
+    """Fades as priors of the batch, the log evidence of all ways to go on, and that of starting over.
 
     Of the first memory; of the others only where a block waits for a second look, or this batch stands out by more than ``least``.
     """
 
-    def body(at: tuple[Array, ...]) -> tuple[Array, ...]:
+    def body(at: tuple[Any, ...]) -> tuple[Any, ...]:
         place, faded, evidence, _, is_more = at
         fades, levels = _ways(packing, ways[place], prior, message)
-        gained = _gained(packing, xp.concatenate([fades, levels, prior[None]]), message)
-        evidence = xp.put(evidence, place, gained[:-1])
-        faded = xp.put(faded, place, fades)
+        gained = _gained(packing, jnp.concatenate([fades, levels, prior[None]]), message)
+        evidence = evidence.at[place].set(gained[:-1])
+        faded = faded.at[place].set(fades)
         restart = gained[-1]
-        stands_out = restart - xp.logsumexp(log_weights[0] + gained[:-1], axis=0) >= least
+        stands_out = restart - jax.nn.logsumexp(log_weights[0] + gained[:-1], axis=0) >= least
         is_more |= (place == 0) & stands_out.any()
         return place + 1, faded, evidence, restart, is_more
 
     start = (
-        np.int64(0),
+        jnp.zeros((), int),
         ways,
-        xp.zeros((3, _NUM_WAYS, packing.num_blocks)),
-        xp.zeros(packing.num_blocks),
+        jnp.zeros((3, _NUM_WAYS, packing.num_blocks)),
+        jnp.zeros(packing.num_blocks),
         waits.any(),
     )
 
-    def goes_on(at: tuple[Array, ...]) -> Array:
+    def goes_on(at: tuple[Any, ...]) -> Array:
         place, *_, is_more = at
         found: Array = (place == 0) | is_more & (place < 3)
         return found
 
-    _, *found = xp.while_loop(goes_on, body, start)
-    faded, evidence, restart, is_more = found
-    return faded, evidence, restart, is_more
+    _, faded, evidence, restart, _ = jax.lax.while_loop(goes_on, body, start)
+    return faded, evidence, restart
 
 
 def _gained(packing: Packing, given: Array, message: Array) -> Array:
     """Log evidence of a message for each prior on a leading axis."""
-    ends = packing.unpacked(xp.stack([given, given + message]))
+    ends = packing.unpacked(jnp.stack([given, given + message]))
     before, after = packing.side_by_side(ends.log_normalizers())  # one program for both
     gained: Array = after - before
     return gained
@@ -410,45 +395,45 @@ def _restarted(
     packing: Packing, scales: _Scales, place: Array, changed: Array, prior: Array, message: Array
 ) -> _Scales:
     """What a change at one scale does to the others: finer ones start over with its message, coarser ones with nothing."""
-    places = np.arange(len(SCALES))[:, None]
+    places = jnp.arange(len(SCALES))[:, None]
     finer, coarser = (places < place) & changed, (places > place) & changed
     start, over = packing.repeated(finer), packing.repeated(coarser)
-    fades = xp.where(start[:, None, None], prior + message, scales.fades)
+    fades = jnp.where(start[:, None, None], prior + message, scales.fades)
     return scales._replace(
-        fades=xp.where(over[:, None, None], prior, fades),
-        first_look=xp.where(finer | coarser, -np.inf, scales.first_look),
-        last=xp.where(over, 0.0, scales.last),
-        gathered=xp.where(over, 0.0, scales.gathered),
+        fades=jnp.where(over[:, None, None], prior, fades),
+        first_look=jnp.where(finer | coarser, -jnp.inf, scales.first_look),
+        last=jnp.where(over, 0.0, scales.last),
+        gathered=jnp.where(over, 0.0, scales.gathered),
     )
 
 
 def _pattern(weights: Array, rows: Array, size: Array) -> Array:
     """How a block goes on, by the weights of the ways; ``rows`` since the last change, ``size`` in a look."""
     kinds = (-1, *(1,) * rows.ndim)
-    horizons, levels = HORIZONS.reshape(kinds), LEVELS.reshape(kinds)
-    fades, trusts = xp.split(weights, [len(HORIZONS)])
+    horizons, levels = jnp.asarray(HORIZONS).reshape(kinds), jnp.asarray(LEVELS).reshape(kinds)
+    fades, trusts = jnp.split(weights, [len(HORIZONS)])
     # a fade that keeps less than a row of the last look remembers nothing
-    remembers = size * xp.exp(-size / horizons) >= 1.0
-    wandering = xp.where(remembers & (horizons < 0.5 * rows), fades, 0.0)
+    remembers = size * jnp.exp(-size / horizons) >= 1.0
+    wandering = jnp.where(remembers & (horizons < 0.5 * rows), fades, 0.0)
     wanders = wandering.sum(0)
-    finite = xp.where(xp.isfinite(horizons), horizons, 1.0)
-    memory = xp.exp((wandering * xp.log(finite)).sum(0) / xp.maximum(wanders, 1e-300))
+    finite = jnp.where(jnp.isfinite(horizons), horizons, 1.0)
+    memory = jnp.exp((wandering * jnp.log(finite)).sum(0) / jnp.maximum(wanders, 1e-300))
     # a level that trusts more rows than four looks have moves less than chance does
-    fluctuates = xp.where(levels < 4.0 * size, trusts, 0.0).sum(0)
-    fluctuates += xp.where(remembers, 0.0, fades).sum(0)
-    return xp.stack([fluctuates, wanders, memory])
+    fluctuates = jnp.where(levels < 4.0 * size, trusts, 0.0).sum(0)
+    fluctuates += jnp.where(remembers, 0.0, fades).sum(0)
+    return jnp.stack([fluctuates, wanders, memory])
 
 
 def _of_fades(log_weights: Array) -> Array:
     """Weights of memories, (scales, 16, blocks): the levels' go to the memory that never forgets."""
-    weights = xp.softmax(log_weights, axis=1)
-    fades, levels = xp.split(weights, [len(HORIZONS)], axis=1)
-    return xp.concatenate([fades[:, :-1], fades[:, -1:] + levels.sum(1, keepdims=True)], 1)
+    weights = jax.nn.softmax(log_weights, axis=1)
+    fades, levels = jnp.split(weights, [len(HORIZONS)], axis=1)
+    return fades.at[:, -1].add(levels.sum(1))
 
 
 def _chosen(ways: Array, changed: Array, unusual: Array) -> Array:
     """Of three (now, before the last look, started over there), those with which each block goes on."""
-    return xp.where(changed, ways[2], xp.where(unusual, ways[1], ways[0]))
+    return jnp.where(changed, ways[2], jnp.where(unusual, ways[1], ways[0]))
 
 
 def _repeated(tree: Any, *axes: int) -> Any:
@@ -456,4 +441,4 @@ def _repeated(tree: Any, *axes: int) -> Any:
 
 
 def _where(condition: PerBlock, mine: PerBlock, others: PerBlock) -> PerBlock:
-    return {name: xp.where(condition[name], each, others[name]) for name, each in mine.items()}
+    return {name: jnp.where(condition[name], each, others[name]) for name, each in mine.items()}

@@ -20,6 +20,7 @@ from streambayes.families import (
 )
 from streambayes.models._base import Section
 from streambayes.models.network._factor import AbstractTotals, ByName, Moments, Units, select
+from streambayes.models.network._smooth import along_line, is_short
 
 __all__ = ["NormalFactor"]
 
@@ -72,7 +73,21 @@ class NormalFactor(AbstractTotals):
 
     def log_predictive(self, belief: AbstractBelief, moments: Moments, observed: ByName) -> Array:
         values = self.against_blocks(self.stacked(moments.means))
-        density = belief.log_mean(self.entry, lambda family: family.log_predictive(values))
+
+        def exact(values: Array) -> Array:
+            return belief.log_mean(self.entry, lambda family: family.log_predictive(values))
+
+        if is_short(belief, moments):
+            return self.over_names(exact(values), observed)
+        one = belief.summary().params[self.entry]
+        gamma = one.precision
+        density = along_line(
+            exact,
+            values,
+            self.against_blocks(self.stacked(observed)),
+            one.location,
+            jnp.sqrt(gamma.rate / gamma.shape),
+        )
         return self.over_names(density, observed)
 
     def predictive(

@@ -40,6 +40,7 @@ from streambayes.models.network._factor import (
     Units,
     select,
 )
+from streambayes.models.network._smooth import across_variances, is_short
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable
 
@@ -84,8 +85,10 @@ class AbstractRegression(AbstractFactor):
         """The four expectations, in the shape of the blocks."""
 
     @abc.abstractmethod
-    def density_of(self, belief: AbstractBelief, design: Array, values: Array) -> Array:
-        """Log predictive density of values (rows, 1.., names), given a design of (rows, size)."""
+    def density_of(
+        self, belief: AbstractBelief, design: Array, values: Array, present: Array
+    ) -> Array:
+        """Log predictive density of values (rows, 1.., names) that are present, given a design of (rows, size)."""
 
     @abc.abstractmethod
     def predictive_of(self, belief: AbstractBelief, design: Array) -> AbstractMarginal:
@@ -153,7 +156,8 @@ class AbstractRegression(AbstractFactor):
     @final
     def log_predictive(self, belief: AbstractBelief, moments: Moments, observed: ByName) -> Array:
         values = self.against_blocks(self.stacked(moments.means))
-        density = self.density_of(belief, self._design(moments).T, values)
+        present = self.against_blocks(self.stacked(observed))
+        density = self.density_of(belief, self._design(moments).T, values, present)
         return self.over_names(density, observed)
 
     @final
@@ -290,14 +294,37 @@ class JointRegression(AbstractSeparate):
             log_precision,
         )
 
-    def density_of(self, belief: AbstractBelief, design: Array, values: Array) -> Array:
-        density: Array = self._over_both(
-            belief.log_mean,
-            lambda coefficients, noise: _log_prob(
-                belief, self._noisy(design, coefficients, noise), values
-            ),
+    def density_of(
+        self, belief: AbstractBelief, design: Array, values: Array, present: Array
+    ) -> Array:
+        if is_short(belief, design):
+            density: Array = self._over_both(
+                belief.log_mean,
+                lambda coefficients, noise: _log_prob(
+                    belief, self._noisy(design, coefficients, noise), values
+                ),
+            )
+            return density
+
+        def moments(coefficients: MultivariateNormal) -> tuple[Array, Array]:
+            factor, mean = coefficients.parts()
+            return _projected(mean, design), _spread_of_many(factor, design)
+
+        def with_noise(distance: Array, variance: Array) -> Array:
+            return belief.log_mean(
+                self.noise,
+                lambda noise: NoisyNormal(
+                    jnp.zeros_like(variance), variance, noise
+                ).student_log_prob(distance),
+            )
+
+        noise = belief.summary().params[self.noise]
+        location, variance = belief.of_members(self.coefficients, moments)
+        counts = belief.weights(self.coefficients)[:, None] > 0.0
+        each = across_variances(
+            with_noise, values - location, variance, present & counts, noise.rate / noise.shape
         )
-        return density
+        return belief.log_mean_of(self.coefficients, each)
 
     def predictive_of(self, belief: AbstractBelief, design: Array) -> AbstractMarginal:
         marginal: AbstractMarginal = self._over_both(
@@ -310,11 +337,10 @@ class JointRegression(AbstractSeparate):
         self, belief: AbstractBelief, matrix: Array, offset: Array
     ) -> AbstractMarginal:
         def one(family: MultivariateNormal) -> AbstractMarginal:
-            mean = (matrix * family.mean()[..., None, :]).sum(-1) + offset
-            half = linalg.solve_lower(
-                linalg.cholesky(family.precision),
-                xp.broadcast_to(xp.swapaxes(matrix, -1, -2), family.precision.shape),
-            )
+            factor, mean = family.parts()
+            mean = (matrix * mean[..., None, :]).sum(-1) + offset
+            turned = xp.swapaxes(matrix, -1, -2)
+            half = linalg.solve_lower(factor, xp.broadcast_to(turned, factor.lower.shape))
             return NormalMarginal(mean, xp.sqrt(xp.square(half).sum(-2)))
 
         return belief.marginal(self.coefficients, one)
@@ -342,8 +368,8 @@ class JointRegression(AbstractSeparate):
         )
 
     def _noisy(self, design: Array, coefficients: MultivariateNormal, noise: Gamma) -> NoisyNormal:
-        location = _projected(coefficients.mean(), design)
-        variance = _spread(linalg.cholesky(coefficients.precision), design)
+        factor, mean = coefficients.parts()
+        location, variance = _projected(mean, design), _spread(factor, design)
         return NoisyNormal(location, variance, noise.broadcast_to(location.shape))
 
 
@@ -397,7 +423,9 @@ class IndependentRegression(AbstractSeparate):
             log_precision,
         )
 
-    def density_of(self, belief: AbstractBelief, design: Array, values: Array) -> Array:
+    def density_of(
+        self, belief: AbstractBelief, design: Array, values: Array, present: Array
+    ) -> Array:
         location, variance = self._moments(belief, design)
 
         def density(noise: Gamma) -> Array:
@@ -486,7 +514,9 @@ class ConjugateRegression(AbstractRegression):
     def expected(self, expectations: Mapping[str, Any]) -> NoisyCoefficients:
         return NoisyCoefficients(*expectations[self.entry])
 
-    def density_of(self, belief: AbstractBelief, design: Array, values: Array) -> Array:
+    def density_of(
+        self, belief: AbstractBelief, design: Array, values: Array, present: Array
+    ) -> Array:
         return belief.log_mean(
             self.entry, lambda family: self._student(family, design).log_prob(values)
         )
@@ -561,6 +591,18 @@ def _spread(factor: linalg.Factor, design: Array) -> Array:
     r"""$u^\top (LL^\top)^{-1} u$: (blocks, size, size) and (rows, size) to (rows, blocks)."""
     half = linalg.solve_lower(factor, design.T)
     return jnp.moveaxis(jnp.square(half).sum(-2), -1, 0)
+
+
+def _spread_of_many(factor: linalg.Factor, design: Array) -> Array:
+    """The same as one product of matrices, for many rows."""
+    size = design.shape[-1]
+    covariance = jnp.swapaxes(factor.inverse, -1, -2) @ factor.inverse
+    left, right = np.triu_indices(size)
+    twice = np.where(left == right, 1.0, 2.0)
+    found = jnp.einsum(
+        "...p,np->n...", twice * covariance[..., left, right], design[:, left] * design[:, right]
+    )
+    return jnp.maximum(found, 0.0)
 
 
 def _noise_times(noise: Gamma, factor: Any) -> Gamma:
