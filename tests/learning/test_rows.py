@@ -6,7 +6,7 @@ import pytest
 
 import streambayes as sb
 from streambayes._core.precision import float64_scope
-from streambayes.learning import _rows
+from streambayes.learning import _learner, _rows
 from streambayes.learning._intake import pad, read_rows
 from tests.tables import MODELS
 
@@ -36,8 +36,9 @@ def test_blocks_add_up(name, missing):
             local, first = _rows.pass_rows(model, expectations, batch, local)
             return first, _rows.pass_rows(model, expectations, batch, local)[1]
 
-        whole, cut = passed(batch), passed(_rows.cut_batch(batch))
-        assert _rows.cut_batch(batch).values.ndim == 3
+        blocks = _rows.cut_batch(model, expectations, batch)
+        whole, cut = passed(batch), passed(blocks)
+        assert blocks.values.ndim == 3
         for mine, theirs in zip(jax.tree.leaves(cut), jax.tree.leaves(whole), strict=True):
             np.testing.assert_allclose(mine, theirs, rtol=1e-11, atol=1e-8)
 
@@ -46,7 +47,9 @@ def test_a_batch_of_one_block_is_not_cut():
     model, draw = next(iter(MODELS.values()))
     rows = read_rows(model, model.columns, draw(np.random.default_rng(0), _rows.BLOCK))
     batch = pad(rows, model.columns)
-    assert _rows.cut_batch(batch) is batch
+    with float64_scope():
+        expectations = sb.families.Point(sb.families.Blocks.of_prior(model.prior())).expectations()
+        assert _rows.cut_batch(model, expectations, batch) is batch
 
 
 def test_large_batches_are_scored_and_predicted_as_small_ones():
@@ -92,7 +95,7 @@ def test_rows_of_float32_are_summed_in_float64(name):
 
         @jax.jit
         def passed(batch):
-            batch = _rows.cut_batch(batch)
+            batch = _rows.cut_batch(model, expectations, batch)
             return _rows.pass_rows(model, expectations, batch, _rows.init_local(model, batch))[1]
 
         exact = passed(pad(rows, model.columns))
@@ -120,3 +123,47 @@ def test_a_learner_keeps_float32():
         [row.mean for row in theirs.summary().rows], rel=1e-6
     )
     assert learner.score(mine, single).predictive == learner.score(mine, double).predictive
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "missing"),
+    [
+        ("mixture", sb.SVB(), False),
+        ("mixture", sb.MHPP(), True),
+        ("mixture", sb.Auto(), False),
+        ("factors", sb.SVB(), True),
+    ],
+)
+def test_parts_that_threads_share_are_learned_as_the_whole(name, policy, missing, monkeypatch):
+    model = {
+        "mixture": sb.models.GaussianMixture(["x", "y"], 3),
+        "factors": _with_hidden_parent(),  # a pass starts from what the one before has left
+    }[name]
+    rng = np.random.default_rng(3)
+    kinds = rng.integers(3, size=SIZE)
+    rows = {column: rng.normal(3.0 * kinds, 1.0) for column in "xy"}
+    if missing:
+        rows["y"][::7] = np.nan
+    learner = sb.StreamLearner(model, policy, max_sweeps=30)
+    state = learner.init(rows)
+    found = []
+    for num_cores in (1, 2):
+        monkeypatch.setattr(_learner, "cores", lambda num_cores=num_cores: num_cores)
+        monkeypatch.setattr(_learner, "_NUMBERS_OF_A_PART", 512)
+        found.append(learner.step(state, rows))
+    (whole, whole_info), (shared, info) = found
+    assert info.num_sweeps == whole_info.num_sweeps
+    assert info.bound == pytest.approx(whole_info.bound, rel=1e-12)
+    assert info.num_rows == SIZE
+    for mine, theirs in zip(
+        jax.tree.leaves(shared.memory), jax.tree.leaves(whole.memory), strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-8, atol=1e-8)
+
+
+def _with_hidden_parent():
+    net = sb.Network()
+    z = net.categorical("z", 2, latent=True)
+    f = net.normal("f", parents=[z], latent=True)
+    net.normal(["x", "y"], parents=[f])
+    return net

@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _FEW_ROWS = 256
+_FEW_PRODUCTS = 2**18
 _SMALL = 16
 _EPSILON, _TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 
@@ -106,7 +107,8 @@ def row_products(left: Array, right: Array) -> Array:
     Over few rows XLA is told the products and the sum: for thousands of streams at once, that is ten times
     faster than its product of as many small matrices.
     """
-    if left.shape[-1] > _FEW_ROWS:
+    num_products = left.shape[0] * right.shape[0] * left.shape[-1]
+    if left.shape[-1] > _FEW_ROWS or num_products > _FEW_PRODUCTS:
         return left @ right.T
     return (left[:, None, :] * right[None, :, :]).sum(-1)
 

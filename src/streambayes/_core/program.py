@@ -30,6 +30,9 @@ _WRITTEN = re.compile(r".+-(cache|atime)")
 """Files that JAX writes."""
 _COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 """On CPUs that pass makes two kernels of a sum over more than 32 entries, and kernels are what takes time to compile."""
+_FEW_ROWS = 512
+_OPTIONS_FOR_MANY_ROWS = {**_COMPILER_OPTIONS, "xla_cpu_prefer_vector_width": 512}
+"""The widest vectors that the processor has: XLA's own choice is half of them, at which exponentials take twice as long."""
 _chosen: Path | str | None = None
 
 
@@ -49,20 +52,26 @@ class Program:
     def __init__(
         self, function: Callable[..., Any], *, static_argnames: tuple[str, ...] = ()
     ) -> None:
-        self._run = jax.jit(
-            function, static_argnames=static_argnames, compiler_options=_COMPILER_OPTIONS
+        self._run, self._run_large = (
+            jax.jit(function, static_argnames=static_argnames, compiler_options=options)
+            for options in (_COMPILER_OPTIONS, _OPTIONS_FOR_MANY_ROWS)
         )
         self._known: set[Any] = set()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         batches = [arg for arg in args if isinstance(arg, Batch)]
         key = (*(_kind(batch) for batch in batches), *kwargs.values())
+        run = self._run_large if any(map(_has_many_rows, batches)) else self._run
         if key in self._known:
-            return self._run(*args, **kwargs)
+            return run(*args, **kwargs)
         with _compiling(), _kept():
-            found = self._run(*args, **kwargs)
+            found = run(*args, **kwargs)
         self._known.add(key)
         return found
+
+
+def _has_many_rows(batch: Batch) -> bool:
+    return batch.values.size > _FEW_ROWS * max(len(batch.columns), 1)
 
 
 def _kind(batch: Batch) -> tuple[Any, ...]:

@@ -18,12 +18,20 @@ from streambayes._core.program import Program
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, AbstractMarginal, Blocks
 from streambayes.forgetting import AbstractForgetting, Clock, Report
-from streambayes.learning._rows import cut_batch, init_local, map_rows, pass_rows, sum_rows
+from streambayes.learning._rows import (
+    cut_batch,
+    init_local,
+    map_rows,
+    pass_rows,
+    row_width,
+    sum_rows,
+)
 from streambayes.learning._sweep import Ascender, Ascent, ascend
 from streambayes.models import AbstractModel
 
 __all__ = [
     "Facts",
+    "Laid",
     "Left",
     "Piece",
     "Scorer",
@@ -81,6 +89,18 @@ class Settings(NamedTuple):
     policy: tuple[Any, ...]
     tolerance: Any
     max_sweeps: Any
+
+
+class Laid(NamedTuple):
+    """Part of a batch as passes over its rows take it.
+
+    Attributes:
+        batch: The rows, in internal units and in blocks.
+        local: What they hide, where the next pass starts from it.
+    """
+
+    batch: Batch
+    local: Any
 
 
 class Piece(NamedTuple):
@@ -203,7 +223,8 @@ class Stepper:
     ``learn`` hands its facts over as one flat array, because each array that leaves the device costs
     as much as a small step; ``read_facts`` takes it apart. ``learn_several`` learns batches on a leading
     axis one after the other, ``learn_many`` has a leading axis of streams on everything. A batch in pieces is learned by ``begin``, then turns of ``pass_piece`` for every piece
-    and ``turn``, then ``finish``.
+    and ``turn``, then ``finish``; a batch in parts that threads share by ``lay_out`` for every part, ``begin``, turns of ``turn_laid``
+    for every part, and ``finish``.
 
     Args:
         model: The model.
@@ -214,11 +235,14 @@ class Stepper:
         self.model = model
         self._kind = kind
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
+        self._widths: dict[Any, int] = {}
         self.learn = Program(self._learn)
         self.learn_several = Program(
             self._learn_several, static_argnames=("with_scores", "with_beliefs")
         )
         self.learn_many = Program(jax.vmap(self._learn, in_axes=(None, *(0,) * 8)))
+        self.lay_out = Program(self._laid_out)
+        self.turn_laid = Program(self._laid_turn)
         self.pass_piece = Program(self.piece_passed)
         self.begin = Program(self._begin, static_argnames=("hides",))
         self.turn = Program(self._turn, static_argnames=("hides",))
@@ -444,10 +468,51 @@ class Stepper:
             return None, sum_rows(lambda some: self._sums(expectations, shift, factor, some), batch)
         batch, log_jacobian = standardised(self.model, batch, shift, factor)
         rows = self.model.num_observations(batch)
-        cut = cut_batch(batch)
+        cut = cut_batch(self.model, expectations, batch)
         before = init_local(self.model, cut) if local is None else local
         after, summary = pass_rows(self.model, expectations, cut, before)
         return after, Piece(summary, rows, log_jacobian.sum())
+
+    def row_width(self, belief: AbstractBelief, batch: Batch) -> int:
+        """Numbers that the widest array of a pass has for each row."""
+        kind = batch.columns, batch.missing, batch.values.dtype
+        if kind not in self._widths:
+            self._widths[kind] = row_width(self.model, belief.expectations(), batch)
+        return self._widths[kind]
+
+    def _laid_out(
+        self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
+    ) -> tuple[Laid, Piece]:
+        """Part of a batch after its first pass."""
+        expectations = belief.expectations()
+        batch, log_jacobian = standardised(self.model, batch, shift, factor)
+        rows = self.model.num_observations(batch)
+        cut = cut_batch(self.model, expectations, batch)
+        local, summary = pass_rows(self.model, expectations, cut, init_local(self.model, cut))
+        return Laid(cut, local), Piece(summary, rows, log_jacobian.sum())
+
+    def _laid_turn(
+        self,
+        settings: Settings,
+        at: Ascent,
+        summaries: list[Any],
+        clock: Clock,
+        batch: Batch,
+        local: Any,
+    ) -> tuple[Ascent, Array, Any, Any]:
+        """A turn of the loop with the sums over all parts, whether it was the last one, and the next pass over one part.
+
+        What the part hides comes back where the pass after that starts from it; its sums are the last result.
+        """
+        summary = jax.tree.map(lambda *parts: functools.reduce(jnp.add, parts), *summaries)
+        climb = self._climb(settings, clock, hides=True)
+        at = at._replace(expectations=at.belief.expectations())
+        at = climb.turn(at, None, summary)
+        is_over = climb.is_over(at)
+        rest = dataclasses.replace(batch, num_rows=jnp.where(is_over, 0, batch.num_rows))
+        after, sums = pass_rows(self.model, at.expectations, rest, local)
+        at = at._replace(expectations=None, summary=None)
+        return at, is_over, None if after is local else after, sums
 
     def _keeps(self, expectations: Mapping[str, Any], batch: Batch) -> bool:
         """Whether a pass over rows starts from the hidden variables of the one before."""

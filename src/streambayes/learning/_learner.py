@@ -29,8 +29,15 @@ from streambayes.learning._intake import (
 )
 from streambayes.learning._next_batch import foretell
 from streambayes.learning._notes import Seen, noter
-from streambayes.learning._piecewise import Pass, PiecePasses, learn_pieces
+from streambayes.learning._piecewise import (
+    Pass,
+    PiecePasses,
+    cores,
+    learn_parts,
+    learn_pieces,
+)
 from streambayes.learning._prediction import Classification, Prediction
+from streambayes.learning._rows import BLOCK
 from streambayes.learning._state import (
     LearnerState,
     ParameterSummary,
@@ -69,6 +76,8 @@ _FARTHEST = 1e100
 _ROWS_FOR_START = 100_000
 _ALIKE = 2
 """What ``AbstractModel.alike`` has for values that cannot be told from one another."""
+_NUMBERS_OF_A_PART = 2**20
+"""In the widest array of a pass: over fewer it takes no longer than threads take to meet."""
 _DRAWS = 10_000
 
 
@@ -292,18 +301,46 @@ class StreamLearner:
                 memory, message, flat, num_rows = self._learn_pieces(state, batch, elapsed)
             else:
                 num_rows = batch.shape[1]
-                memory, message, flat = self._stepper.learn(
-                    self._settings,
-                    state.memory,
-                    state.belief,
-                    state.prior,
-                    *_units(state.scale),
-                    self._pad(batch, as_given=True),
-                    state.rows_seen,
-                    np.float64(elapsed),
-                )
+                memory, message, flat = self._learn_rows(state, batch, elapsed)
             flat = np.asarray(flat)
             return Learned(memory, message, self._stepper.read_facts(flat), flat, num_rows)
+
+    def _learn_rows(
+        self, state: LearnerState, rows: np.ndarray, elapsed: float
+    ) -> tuple[Any, Blocks, Any]:
+        parts = self._parts(state, rows)
+        if len(parts) > 1:
+            return learn_parts(self._stepper, self._settings, state, parts, elapsed)
+        learned: tuple[Any, Blocks, Any] = self._stepper.learn(
+            self._settings,
+            state.memory,
+            state.belief,
+            state.prior,
+            *_units(state.scale),
+            parts[0],
+            state.rows_seen,
+            np.float64(elapsed),
+        )
+        return learned
+
+    def _parts(self, state: LearnerState, rows: np.ndarray) -> list[Batch]:
+        """The rows, in parts for as many threads as shorten a pass over what they hide."""
+        missing = self._kind(rows).missing
+        num_parts = self._num_parts(state, rows, missing)
+        return [
+            pad(part, self._columns, **{**self._buckets, "missing": missing}, as_given=True)
+            for part in np.array_split(rows, num_parts, axis=1)
+        ]
+
+    def _num_parts(self, state: LearnerState, rows: np.ndarray, missing: tuple[str, ...]) -> int:
+        num_rows, num_cores = rows.shape[1], cores()
+        if num_rows <= BLOCK or num_cores == 1 or jax.default_backend() != "cpu":
+            return 1
+        some = pad(rows[:, :BLOCK], self._columns, **{**self._buckets, "missing": missing})
+        if self.forgetting.minibatch_size is not None or not self.model.has_hidden(some):
+            return 1
+        width = self._stepper.row_width(state.belief, some)
+        return int(max(min(num_cores, num_rows * width // _NUMBERS_OF_A_PART), 1))
 
     def _told_apart(
         self, state: LearnerState, batch: Any, elapsed: float, learned: Learned

@@ -19,22 +19,63 @@ __all__ = [
     "init_local",
     "map_rows",
     "pass_rows",
+    "row_width",
     "sum_rows",
 ]
 
 Model = AbstractModel[Any, Any]
 BLOCK = 512
 """Rows of a block; a larger batch is padded to a multiple. Sizes of blocks are the fastest that were measured."""
+_FEWEST, _MOST = 64, 2048
+_WIDEST = 17_500
+"""Numbers in an array of a block. XLA shares larger ones among threads, which takes longer than the work itself."""
 _MANY = 4096
 
 
-def cut_batch(batch: Batch) -> Batch:
-    """The batch in blocks on a leading axis, or as it is if one block holds it."""
+def cut_batch(model: Model, expectations: Mapping[str, Any], batch: Batch) -> Batch:
+    """The batch in blocks on a leading axis, or as it is if one block holds it.
+
+    Where rows have hidden variables, a block has the fewer rows the wider the arrays are that a pass makes of them.
+    """
     if not _is_to_be_cut(batch):
         return batch
-    num_blocks = batch.values.shape[-1] // BLOCK
-    values = batch.values.reshape(-1, num_blocks, BLOCK).swapaxes(0, 1)
-    num_rows = jnp.clip(batch.num_rows - BLOCK * jnp.arange(num_blocks), 0, BLOCK)
+    if not model.has_hidden(batch):
+        return _cut(batch, BLOCK)
+    size, num_padded = BLOCK, batch.values.shape[-1]
+    width = row_width(model, expectations, batch)
+    while size > _FEWEST and size * width > _WIDEST:
+        size //= 2
+    while size < _MOST and 2 * size * width <= _WIDEST and num_padded % (8 * size) == 0:
+        size *= 2
+    return _cut(batch, size)
+
+
+def row_width(model: Model, expectations: Mapping[str, Any], batch: Batch) -> int:
+    """Numbers that the widest array of a pass has for each row."""
+    some = dataclasses.replace(batch, values=batch.values[..., :BLOCK])
+    program = jax.make_jaxpr(
+        lambda expectations, rows: model.row_pass(expectations, rows, model.init_local(rows))
+    )(expectations, some)
+    return _widest(program.jaxpr) // some.values.shape[-1]
+
+
+def _widest(program: Any) -> int:
+    """Numbers in the largest array of a program, and of those that it calls."""
+    parts = [
+        getattr(part, "jaxpr", part)
+        for line in program.eqns
+        for value in line.params.values()
+        for part in (value if isinstance(value, tuple) else (value,))
+    ]
+    inner = [_widest(part) for part in parts if hasattr(part, "eqns")]
+    own = [int(made.aval.size) for line in program.eqns for made in line.outvars]
+    return max([1, *inner, *own])
+
+
+def _cut(batch: Batch, size: int) -> Batch:
+    num_blocks = batch.values.shape[-1] // size
+    values = batch.values.reshape(-1, num_blocks, size).swapaxes(0, 1)
+    num_rows = jnp.clip(batch.num_rows - size * jnp.arange(num_blocks), 0, size)
     return dataclasses.replace(batch, values=values, num_rows=num_rows)
 
 
@@ -103,10 +144,9 @@ def sum_rows(function: Callable[[Batch], Any], batch: Batch) -> Any:
 
 def map_rows(function: Callable[[Batch], Any], batch: Batch) -> Any:
     """A function of rows, with results that have rows on the first axis, one block after the other."""
-    batch = cut_batch(batch)
-    if not _is_cut(batch):
+    if not _is_to_be_cut(batch):
         return function(batch)
-    found = jax.lax.map(function, batch)
+    found = jax.lax.map(function, _cut(batch, BLOCK))
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
 
 

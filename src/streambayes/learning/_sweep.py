@@ -70,9 +70,9 @@ class Ascender:
             summary=summary,
             anchor=anchor,
             weighed=blank(self._weigh, anchor, belief),
-            bound=jnp.full((), -jnp.inf),
-            last_bound=jnp.full((), -jnp.inf),
-            round_bound=jnp.full((), -jnp.inf),
+            bound=jnp.full((), -jnp.inf, float),
+            last_bound=jnp.full((), -jnp.inf, float),
+            round_bound=jnp.full((), -jnp.inf, float),
             fall=jnp.zeros(()),
             num_sweeps=jnp.zeros((), int),
             num_rounds=jnp.ones((), int),
@@ -186,10 +186,12 @@ def ascend(
     ``summary`` has the sums over rows that hide nothing, if they are known.
     Returns where it ended, and whether the bound has settled there.
     """
-    batch, local = cut_batch(batch), None
     hides = model.has_hidden(batch)
     expectations = belief.expectations()
     climb = Ascender(model, policy, hides=hides, tolerance=tolerance, max_sweeps=max_sweeps)
+    local = None
+    if hides or summary is None:
+        batch = cut_batch(model, expectations, batch)
 
     def body(at: Ascent) -> Ascent:
         return climb.turn(at, *_passed(model, batch, at.expectations, at.local, at.summary))
