@@ -15,7 +15,7 @@ __all__ = ["COMPONENTS", "PAST", "SECTION", "measure"]
 SECTION = "growth"
 COMPONENTS, PAST = "a sweep against components", "a step against batches before it"
 ROWS_COLUMNS, QUICK_ROWS_COLUMNS = (20_000, 8), (2_000, 2)
-NUM_COMPONENTS, QUICK_NUM_COMPONENTS = (2, 4, 8, 16, 32, 64), (2, 8)
+NUM_COMPONENTS, QUICK_NUM_COMPONENTS = (2, 4, 8, 16, 32, 64, 128), (2, 8)
 WINDOWS, QUICK_WINDOWS = (20, 100, 500, 2_500), (20, 100)
 """A step after so many batches is the median of as many more."""
 NUM_ROWS, NUM_COLUMNS = 100, 10

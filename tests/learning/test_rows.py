@@ -43,6 +43,29 @@ def test_blocks_add_up(name, missing):
             np.testing.assert_allclose(mine, theirs, rtol=1e-11, atol=1e-8)
 
 
+@pytest.mark.parametrize(("num_components", "size"), [(5, 2048), (20, 512), (50, 256), (500, 64)])
+def test_blocks_have_fewer_rows_where_rows_are_wide(num_components, size):
+    model = sb.models.GaussianMixture(["x", "y"], num_components)
+    rng = np.random.default_rng(0)
+    batch = pad(rng.normal(size=(2, 16 * _rows.BLOCK - 100)), model.columns)
+    with float64_scope():
+        prior = sb.families.Blocks.of_prior(model.prior())
+        expectations = sb.families.Point(
+            model.start(jax.random.key(0), batch, prior)
+        ).expectations()
+        blocks = _rows.cut_batch(model, expectations, batch)
+        assert blocks.values.shape[-1] == size
+
+        @jax.jit
+        def passed(batch):
+            return _rows.pass_rows(model, expectations, batch, _rows.init_local(model, batch))[1]
+
+        for mine, theirs in zip(
+            jax.tree.leaves(passed(blocks)), jax.tree.leaves(passed(batch)), strict=True
+        ):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-11, atol=1e-8)
+
+
 def test_a_batch_of_one_block_is_not_cut():
     model, draw = next(iter(MODELS.values()))
     rows = read_rows(model, model.columns, draw(np.random.default_rng(0), _rows.BLOCK))
