@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import streambayes as sb
+from streambayes.learning import _many
 from tests.tables import MODELS
 
 
@@ -178,6 +179,41 @@ def test_streams_come_and_go(learner, tmp_path):
     alone, _ = learner.step(states[2], batch)
     assert_same(next_states[2], alone)
     assert_same(next_states[1], states[1])
+
+
+@pytest.mark.parametrize("name", ["gaussian with gaps", "mixture"])
+def test_states_may_stay_on_a_device(monkeypatch, name):
+    model, draw = MODELS[name]
+    learner = sb.StreamLearner(model, sb.HPP(), max_sweeps=8)
+    firsts, steps = streams(draw)
+    steps.insert(1, {"b": draw(np.random.default_rng(9), 40)})
+    found = []
+    for stays in (False, True):
+        monkeypatch.setattr(_many, "_on_device", lambda stays=stays: stays)
+        together = sb.many(learner, watch=True)
+        states = together.init(firsts)
+        infos = []
+        for batches in steps:
+            states, info = together.step(states, batches)
+            infos.append(info)
+        held = [leaf for leaf in jax.tree.leaves(states.held) if isinstance(leaf, jax.Array)]
+        assert bool(held) == stays
+        assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(states.stacked))
+        found.append((states, infos))
+    (wanted, apart), (states, infos) = found
+    for mine, theirs in zip(infos, apart, strict=True):
+        assert list(mine) == list(theirs)
+        for stream, other in theirs.items():
+            assert mine[stream].bound == pytest.approx(other.bound, rel=1e-9)
+            assert (mine[stream].num_rows, mine[stream].events) == (other.num_rows, other.events)
+    for stream, state in wanted.items():
+        assert_same(states[stream], state, rtol=1e-6)
+        assert states[stream].watch is not None
+
+
+def test_what_fails_on_a_device_leaves_its_stream_alone(monkeypatch):
+    monkeypatch.setattr(_many, "_on_device", lambda: True)
+    test_what_cannot_be_learned_leaves_its_stream_alone()
 
 
 class TestRefusals:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax import Array
 
+from streambayes._core.arrays import xp
 from streambayes._core.batch import Batch
 from streambayes._core.column import is_missing
 from streambayes._core.names import meant
@@ -37,7 +38,6 @@ from streambayes.learning._learner import (
 )
 from streambayes.learning._notes import Seen, noter
 from streambayes.learning._state import LearnerState, StepInfo
-from streambayes.learning._watch import Watch
 
 __all__ = ["ManyInfo", "ManyLearner", "ManyStates", "many"]
 
@@ -60,6 +60,10 @@ _FEW = 1000
 """Streams among whose names one is looked for that may be meant: of many that takes long."""
 _TOGETHER = 1024
 """Streams that are learned in one call: beyond, what is computed of them leaves the processor's cache."""
+_TOGETHER_ON_DEVICE = 131_072
+"""The same on a GPU, whose memory is the limit."""
+_LARGE = ("prior", "memory", "belief", "watch")
+"""Fields of states that stay on a GPU, since taking them there and back costs more than a step."""
 
 
 def many(learner: StreamLearner, *, watch: bool = False) -> "ManyLearner":
@@ -81,11 +85,14 @@ class ManyStates(Mapping[Hashable, LearnerState]):
     """The states of many streams by name, each to be taken out, saved and used like any other.
 
     It stays as it is: ``added``, ``dropped`` and steps return another one.
+
+    Attributes:
+        held: ``stacked`` where its arrays lie, on a GPU after a step there.
     """
 
     def __init__(self, places: Mapping[Hashable, int], stacked: LearnerState) -> None:
         self._places = places
-        self._stacked = stacked
+        self.held = stacked
 
     @classmethod
     def of(cls, states: Mapping[Hashable, LearnerState]) -> "ManyStates":
@@ -118,7 +125,7 @@ class ManyStates(Mapping[Hashable, LearnerState]):
             hint = meant(name, self._places) if len(self) <= _FEW else ""
             message = f"there is no stream {name!r} among the {len(self)}{hint}"
             raise KeyError(message)
-        return _state_at(self._stacked, self._places[name])
+        return _state_at(self.stacked, self._places[name])
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self._places)
@@ -129,10 +136,10 @@ class ManyStates(Mapping[Hashable, LearnerState]):
     def __repr__(self) -> str:
         return f"ManyStates of {len(self)} streams"
 
-    @property
+    @functools.cached_property
     def stacked(self) -> LearnerState:
         """All states as one, with a leading axis of streams."""
-        return self._stacked
+        return to_host(self.held)
 
     def place(self, name: Hashable) -> int:
         """Where a stream is on that axis."""
@@ -146,7 +153,10 @@ class ManyStates(Mapping[Hashable, LearnerState]):
 
     def places(self, names: list[Hashable]) -> np.ndarray:
         """Where streams are on that axis."""
-        return np.array([self.place(name) for name in names], int)
+        found = list(map(self._places.get, names))
+        if None in found:
+            self.place(names[found.index(None)])  # says what to do
+        return np.array(found, int)
 
     def with_stacked(self, stacked: LearnerState) -> "ManyStates":
         """The same streams with other states."""
@@ -164,7 +174,7 @@ class ManyStates(Mapping[Hashable, LearnerState]):
         if not states:
             return self
         new = ManyStates.of(states)
-        held = self._stacked
+        held = self.stacked
         if (new.stacked.model, new.stacked.forgetting) != (held.model, held.forgetting):
             message = "added: the states belong to another model or policy than the others"
             raise ValueError(message)
@@ -201,7 +211,7 @@ class ManyStates(Mapping[Hashable, LearnerState]):
             raise ValueError(message)
         left = [name for name, place in self._places.items() if place not in gone]
         with float64_scope():
-            stacked = jax.tree.map(lambda leaf: np.asarray(leaf)[kept], self._stacked)
+            stacked = jax.tree.map(lambda leaf: np.asarray(leaf)[kept], self.stacked)
         return ManyStates({name: place for place, name in enumerate(left)}, stacked)
 
 
@@ -299,17 +309,17 @@ class _Reports(NamedTuple):
         first = self.starts[number]
         return self.values[:, first : first + self.sizes[number]]
 
-    def put_into(self, zeros: np.ndarray, numbers: np.ndarray) -> None:
-        """The rows of some streams into zeros of shape (num_streams, num_columns, width)."""
+    def laid_out(self, numbers: np.ndarray, num_streams: int, width: int) -> np.ndarray:
+        """The rows of some streams, padded with zeros, shape (num_streams, num_columns, width)."""
         starts, sizes = self.starts[numbers], self.sizes[numbers]
-        num_columns, width, size = len(self.values), zeros.shape[2], int(sizes[0])
+        num_columns, size = len(self.values), int(sizes[0])
+        zeros = aligned_zeros((num_streams, num_columns, width), self.values.dtype)
         if (sizes == size).all() and (np.diff(starts) == size).all():  # they lie together
             rows = self.values[:, starts[0] : starts[0] + size * len(numbers)]
-            zeros[:, :, :size] = rows.reshape(num_columns, -1, size).swapaxes(0, 1)
-            return
-        inside = np.arange(width) < sizes[:, None]
-        cells = np.where(inside, starts[:, None] + np.arange(width), 0)
-        zeros[:] = np.where(inside, self.values[:, cells], zeros.dtype.type(0)).swapaxes(0, 1)
+            zeros[: len(numbers), :, :size] = rows.reshape(num_columns, -1, size).swapaxes(0, 1)
+        else:
+            zeros[: len(numbers)] = _cells(self.values, starts, sizes, width)
+        return zeros
 
 
 @final
@@ -354,18 +364,14 @@ class ManyLearner:
         key = start_key(seed)
         units = [self.learner._scale.freeze(reports.rows(place)) for place in places.values()]
         scale: Scale = jax.tree.map(lambda *parts: np.stack(parts), *units)
-        parts, order = [], []
+        parts = []
         reports = reports._replace(values=reports.values.astype(np.float64))
         for members, batch in self._groups(reports, np.arange(len(places))):
             lanes = _padded(members, len(batch.num_rows), members[0])
             with float64_scope():
-                found = self._begin(key, batch, _rows_of(scale, lanes))
-            parts.append(_rows_of(found, np.arange(len(members))))
-            order.append(members)
-        back = np.argsort(np.concatenate(order))
-        prior, memory, belief, watch = jax.tree.map(
-            lambda *some: np.concatenate(some)[back], *parts
-        )
+                parts.append((members, self._begin(key, batch, _rows_of(scale, lanes))))
+        members, found = _joined(parts)
+        prior, memory, belief, watch = _rows_of(found, np.argsort(members))
         stacked = LearnerState(
             prior=prior,
             memory=memory,
@@ -398,50 +404,54 @@ class ManyLearner:
         if not isinstance(states, ManyStates):
             message = f"expected states from init, got {type(states).__name__}"
             raise TypeError(message)
-        self.learner._check_state(states.stacked, of_many=True)
+        self.learner._check_state(states.held, of_many=True)
         reports = self._read(batches, by, time)
         places = states.places(reports.names)
-        stacked = _waited(states.stacked, reports, places)
+        stacked = _waited(states.held, reports, places)
         busy = np.flatnonzero(reports.sizes > 0)
         stacked, events = self._prepared(stacked, reports, places, busy)
-        order, memory, facts, watch, seen = busy, None, np.zeros((0, 0)), None, None
+        facts, seen = np.zeros((0, 0)), None
         if len(busy):
-            parts = [
-                (members, *self._learn(stacked, batch, places[members]))
-                for members, batch in self._groups(reports, busy)
-            ]  # all are under way before the first one is waited for
-            parts = [(members, *_rows_of(part, slice(len(members)))) for members, *part in parts]
-            together = jax.tree.map(lambda *some: np.concatenate(some), *parts)
-            if (np.diff(together[0]) < 0).any():
-                together = _rows_of(together, np.argsort(together[0]))
-            order, memory, facts, watch, seen = self._told_apart(
-                stacked, reports, places, together, events
+            with float64_scope():
+                if _on_device():
+                    stacked = _moved(stacked)
+                parts = [
+                    (members, self._learn(stacked, batch, places[members]))
+                    for members, batch in self._groups(reports, busy)
+                ]  # all are under way before the first one is waited for
+                learned, facts, seen = self._learned(stacked, places, parts)
+            learned, facts, seen = self._told_apart(
+                stacked, learned, reports, places, busy, facts, seen, events
             )
+            stacked = self._counted(learned, places[busy], facts)
         info = ManyInfo(
             self.learner,
-            [reports.names[number] for number in order],
-            reports.sizes[order],
+            reports.names if len(busy) == len(places) else [reports.names[n] for n in busy],
+            reports.sizes[busy],
             facts,
             seen,
-            _rows_of(stacked.scale, places[order]),
-            {place: events[n] for place, n in enumerate(order.tolist()) if n in events},
+            _rows_of(stacked.scale, _span(places[busy])),
+            {int(np.searchsorted(busy, number)): told for number, told in events.items()},
             states,
         )
-        if len(busy):
-            stacked = self._learned(stacked, places[order], memory, watch, facts)
         failed = np.array([states.place(name) for name in info.failed], int)
         if len(failed):
-            stacked = _put(stacked, failed, _rows_of(states.stacked, failed))
+            stacked = _put(stacked, failed, _rows_of(states.held, failed))
         return states.with_stacked(stacked), info
 
-    def _learn(self, stacked: LearnerState, batch: Batch, places: np.ndarray) -> tuple[Any, ...]:
-        """Of streams at some places, after their batches: memory, facts, the watch and what it saw; padded."""
+    def _learn(
+        self, stacked: LearnerState, batch: Batch, places: np.ndarray
+    ) -> tuple[dict[str, Any], Any, Any]:
+        """Of streams at some places, after their batches: new fields, facts and what the watch saw; padded."""
         lanes = _span(_padded(places, len(batch.num_rows), places[0]))
-        prior, scale = _rows_of((stacked.prior, stacked.scale), lanes)
+        scale = _rows_of(stacked.scale, lanes)
+        prior, memory, belief, watch = _rows_of([getattr(stacked, name) for name in _LARGE], lanes)
+        seen = None
         with float64_scope():
             memory, message, facts = self.learner._stepper.learn_many(
                 self.learner._settings,
-                *_rows_of((stacked.memory, stacked.belief), lanes),
+                memory,
+                belief,
                 prior,
                 scale.shift,
                 scale.factor,
@@ -449,70 +459,80 @@ class ManyLearner:
                 stacked.rows_seen[lanes],
                 stacked.pending[lanes],
             )
-            if stacked.watch is None:
-                return memory, facts, None, None
-            watch = _rows_of(stacked.watch, lanes)
-            return (
-                memory,
-                facts,
-                *noter(self.learner.model).watch_many(watch, prior, scale, message),
-            )
-
-    def _told_apart(
-        self,
-        stacked: LearnerState,
-        reports: _Reports,
-        places: np.ndarray,
-        learned: Any,
-        events: dict[int, tuple[str, ...]],
-    ) -> Any:
-        """Streams whose batches have left values of latent variables alike learn them again, by themselves."""
-        order, memory, flat, watch, seen = learned
-        alike = self.learner._stepper.read_facts(flat).alike.values()
-        odd = np.zeros(len(order), bool)
-        for values in alike:
-            odd |= (values > 0).any((1, 2))
-        every = memory, flat, watch, seen
-        for at in np.flatnonzero(odd).tolist():
-            number = int(order[at])
-            state = _state_at(stacked, int(places[number]))
-            facts = self.learner._stepper.read_facts(flat[at])
-            rows = reports.rows(number)
-            one = jax.tree.map(lambda leaf, at=at: leaf[at], memory)
-            before = Learned(one, None, facts, flat[at], rows.shape[1])
-            after, told = self.learner._told_apart(state, rows, float(state.pending), before)
-            if after is not before:
-                now, saw = self.learner._watched(state, after.message)
-                flat_of = None if saw is None else saw.flat
-                new = to_host((after.memory, after.flat, now, flat_of))
-                every = jax.tree.map(
-                    lambda leaf, entry, at=at: _put(leaf, np.array([at]), entry), every, new
-                )
-                events[number] = (*events.get(number, ()), *told)
-        return order, *every
+            belief = self._believed(memory)
+            if watch is not None:
+                watch, seen = noter(self.learner.model).watch_many(watch, prior, scale, message)
+        return {"memory": memory, "belief": belief, "watch": watch}, facts, seen
 
     def _learned(
         self,
         stacked: LearnerState,
         places: np.ndarray,
-        memory: Any,
-        watch: Watch | None,
+        parts: list[tuple[np.ndarray, tuple[dict[str, Any], Any, Any]]],
+    ) -> tuple[LearnerState, np.ndarray, np.ndarray | None]:
+        """The states with what groups of streams have learned; facts and what was seen, in the order of batches."""
+        members, told = _joined([(some, what[1:]) for some, what in parts])
+        fields = [(some, what[0]) for some, what in parts]
+        if not _on_device():
+            fields = [_joined(fields)]
+        for some, new in fields:
+            held = {name: getattr(stacked, name) for name in new}
+            stacked = replaced(stacked, **_put(held, places[some], new))
+        facts, seen = told if (np.diff(members) > 0).all() else _rows_of(told, np.argsort(members))
+        return stacked, facts, seen
+
+    def _told_apart(
+        self,
+        before: LearnerState,
+        stacked: LearnerState,
+        reports: _Reports,
+        places: np.ndarray,
+        busy: np.ndarray,
         facts: np.ndarray,
+        seen: np.ndarray | None,
+        events: dict[int, tuple[str, ...]],
+    ) -> tuple[LearnerState, np.ndarray, np.ndarray | None]:
+        """Streams whose batches have left values of latent variables alike learn them again, by themselves."""
+        odd = np.zeros(len(busy), bool)
+        for values in self.learner._stepper.read_facts(facts).alike.values():
+            odd |= (values > 0).any((1, 2))
+        if not odd.any():
+            return stacked, facts, seen
+        before, stacked = to_host((before, stacked))
+        changed: dict[int, Any] = {}
+        for at in np.flatnonzero(odd).tolist():
+            number = int(busy[at])
+            place, rows = int(places[number]), reports.rows(number)
+            state, flat = _state_at(before, place), facts[at]
+            memory = _rows_of(stacked.memory, place)
+            first = Learned(
+                memory, None, self.learner._stepper.read_facts(flat), flat, rows.shape[1]
+            )
+            again, told = self.learner._told_apart(state, rows, float(state.pending), first)
+            if again is not first:
+                watch, saw = self.learner._watched(state, again.message)
+                belief = self.learner.forgetting.belief(again.memory)
+                new = {"memory": again.memory, "belief": belief, "watch": watch}
+                changed[at] = to_host((new, again.flat, None if saw is None else saw.flat))
+                events[number] = (*events.get(number, ()), *told)
+        if changed:
+            where = np.array(list(changed))
+            new, flat, saw = jax.tree.map(lambda *leaves: np.stack(leaves), *changed.values())
+            held = {name: getattr(stacked, name) for name in new}
+            stacked = replaced(stacked, **_put(held, places[busy[where]], new))
+            facts, seen = _put((facts, seen), where, (flat, saw))
+        return stacked, facts, seen
+
+    def _counted(
+        self, stacked: LearnerState, places: np.ndarray, facts: np.ndarray
     ) -> LearnerState:
-        """The states with what streams at some places have learned."""
-        with float64_scope():
-            belief = to_host(self._believed(memory))
+        """The states with one more batch of streams at some places."""
         rows = self.learner._stepper.read_facts(facts).num_observations
-        learned = {
-            "memory": memory,
-            "belief": belief,
-            "watch": watch,
-            "rows_seen": np.asarray(stacked.rows_seen)[places] + rows,
-            "num_batches": np.asarray(stacked.num_batches)[places] + 1,
-            "pending": np.zeros(len(places)),
-        }
-        before = {name: getattr(stacked, name) for name in learned}
-        return replaced(stacked, **_put(before, places, learned))
+        held = stacked.rows_seen, stacked.num_batches, stacked.pending
+        seen, batches, _ = _rows_of(held, places)
+        new = seen + rows, batches + 1, np.zeros(len(places))
+        seen, batches, pending = _put(held, places, new)
+        return replaced(stacked, rows_seen=seen, num_batches=batches, pending=pending)
 
     def _prepared(
         self, stacked: LearnerState, reports: _Reports, places: np.ndarray, busy: np.ndarray
@@ -528,7 +548,10 @@ class ManyLearner:
                 odd |= fresh & self._at_prior(stacked)
         events: dict[int, tuple[str, ...]] = {}
         changed: dict[int, LearnerState] = {}
-        for number in busy[odd[places[busy]]].tolist():
+        alone = busy[odd[places[busy]]].tolist()
+        if alone:
+            stacked = to_host(stacked)
+        for number in alone:
             place = int(places[number])
             before = _state_at(stacked, place)
             after, told = self.learner._adjusted(before, reports.rows(number))
@@ -586,15 +609,21 @@ class ManyLearner:
         for kind, (size, *lacks) in enumerate(kinds.tolist()):
             missing = missing_columns(np.array(lacks, bool), self._columns, hidden, size)
             keys.setdefault((padded_size(size, multiple), missing), []).append(kind)
+        together, there = _TOGETHER, None
+        if _on_device():
+            together, there = _TOGETHER_ON_DEVICE, _sent(reports.values)
         for (width, missing), some in keys.items():
             alike = numbers[np.isin(kind_of.ravel(), some)]
-            for first in range(0, len(alike), _TOGETHER):
-                members = alike[first : first + _TOGETHER]
-                shape = (bucket_size(len(members)), len(self._columns), width)
-                values = aligned_zeros(shape, reports.values.dtype)
-                reports.put_into(values[: len(members)], members)
-                num_rows = np.zeros(len(values), np.int64)
+            for first in range(0, len(alike), together):
+                members = alike[first : first + together]
+                num_rows = np.zeros(bucket_size(len(members)), np.int64)
                 num_rows[: len(members)] = reports.sizes[members]
+                if there is None:
+                    values = reports.laid_out(members, len(num_rows), width)
+                else:
+                    starts = _padded(reports.starts[members], len(num_rows), 0)
+                    with float64_scope():
+                        values = _cells_there(there, starts, num_rows, width)
                 yield members, Batch(values, num_rows, names, missing)  # type: ignore[arg-type]
 
     def _read(self, batches: Any, by: str | None, time: float | None) -> _Reports:
@@ -641,19 +670,20 @@ class ManyLearner:
             message = f"many: column {by!r} has {len(streams)} values for {values.shape[1]} rows"
             raise ValueError(message)
         starts = np.concatenate([[0], 1 + np.flatnonzero(streams[1:] != streams[:-1])]).astype(int)
-        names = streams[starts].tolist() if len(streams) else []
-        for row, name in zip(starts, names, strict=False):
-            if is_missing(name):
-                message = f"many: column {by!r}, row {row}: the name of the stream is missing"
-                raise ValueError(message)
-        if len(set(names)) < len(names):  # rows of a stream do not lie together
-            numbers: dict[Hashable, int] = {}
-            codes = np.array([numbers.setdefault(name, len(numbers)) for name in streams.tolist()])
-            order = np.argsort(codes, kind="stable")
-            values, names = values[:, order], list(numbers)
-            starts = np.searchsorted(codes[order], np.arange(len(names)))
-        if not names:
+        if not len(streams):
             starts = np.zeros(0, int)
+        firsts = streams[starts]
+        lacks = _are_missing(firsts)
+        if lacks.any():
+            message = f"many: column {by!r}, row {starts[np.argmax(lacks)]}: the name of the stream is missing"
+            raise ValueError(message)
+        names = firsts.tolist()
+        if len(set(names)) < len(names):  # rows of a stream do not lie together
+            numbers, lengths = _in_order(firsts), np.diff(starts, append=len(streams))
+            codes = np.repeat(numbers, lengths)
+            order = np.argsort(codes, kind="stable")
+            values, names = values[:, order], list(dict.fromkeys(names))
+            starts = np.searchsorted(codes[order], np.arange(len(names)))
         sizes = np.diff(starts, append=values.shape[1])
         return _Reports(names, values, starts, sizes, np.full(len(names), now))
 
@@ -671,20 +701,98 @@ def _names(column: Any) -> np.ndarray:
     return names
 
 
+def _are_missing(names: np.ndarray) -> np.ndarray:
+    """Which names are none."""
+    if names.dtype.kind in "biuSU":
+        return np.zeros(len(names), bool)
+    return np.array([is_missing(name) for name in names.tolist()], bool)
+
+
+def _in_order(names: np.ndarray) -> np.ndarray:
+    """The number of each name, in the order in which they come first."""
+    if names.dtype == object:  # some may not be compared
+        numbers: dict[Hashable, int] = {}
+        return np.array([numbers.setdefault(name, len(numbers)) for name in names.tolist()])
+    _, first, found = np.unique(names, return_index=True, return_inverse=True)
+    place: np.ndarray = np.argsort(np.argsort(first))[found]
+    return place
+
+
+def _on_device() -> bool:
+    """Whether states and rows are on a device with a memory of its own."""
+    return jax.default_backend() != "cpu"
+
+
+def _moved(state: LearnerState) -> LearnerState:
+    """A state with its large fields on the device."""
+    with float64_scope():
+        large = {name: jax.device_put(getattr(state, name)) for name in _LARGE}
+    return replaced(state, **large)
+
+
+def _sent(values: np.ndarray) -> Array:
+    """Rows on the device, padded so that near numbers share a compilation."""
+    num_rows = values.shape[1]
+    padded = aligned_zeros((len(values), bucket_size(num_rows)), values.dtype)
+    padded[:, :num_rows] = values
+    with float64_scope():
+        there: Array = jax.device_put(padded)
+    return there
+
+
+def _cells(values: Any, starts: Any, sizes: Any, width: int) -> Any:
+    """Rows of streams side by side, (num_columns, num_rows), one after the other: (num_streams, num_columns, width)."""
+    inside = np.arange(width) < sizes[:, None]
+    cells = xp.where(inside, starts[:, None] + np.arange(width), 0)
+    return xp.swapaxes(xp.where(inside, values[:, cells], values.dtype.type(0)), 0, 1)
+
+
+_cells_there = jax.jit(_cells, static_argnames="width")
+
+
+def _joined(parts: list[tuple[np.ndarray, Any]]) -> tuple[np.ndarray, Any]:
+    """Streams of all groups, and what was found of them, on the host, without what groups are padded with."""
+    groups, found = zip(*parts, strict=True)
+
+    def join(*leaves: Any) -> np.ndarray:
+        cut = [np.asarray(leaf)[: len(some)] for leaf, some in zip(leaves, groups, strict=True)]
+        return np.concatenate(cut) if len(cut) > 1 else cut[0]
+
+    return np.concatenate(groups), jax.tree.map(join, *found)
+
+
 def _put(tree: Any, places: np.ndarray, new: Any) -> Any:
-    """Arrays with some of their entries replaced."""
-
-    def put(leaf: Any, entries: Any) -> np.ndarray:
-        changed: np.ndarray = np.array(leaf)
-        changed[span] = entries
-        return changed
-
+    """Arrays with some of their entries replaced by others, which may be padded."""
+    held, size = jax.tree.leaves(tree)[0], len(jax.tree.leaves(new)[0])
     span = _span(places)
-    return jax.tree.map(put, tree, new)
+    if isinstance(span, slice) and len(places) == size == len(held):
+        return new
+    with float64_scope():
+        if _are_there(tree):
+            return _put_there(tree, _padded(places, size, len(held)), new)
+        return jax.tree.map(lambda leaf, some: xp.put(leaf, span, some), tree, new)
+
+
+@jax.jit
+def _put_there(tree: Any, places: Array, new: Any) -> Any:
+    # what is padded has no place
+    return jax.tree.map(lambda leaf, some: leaf.at[places].set(some, mode="drop"), tree, new)
 
 
 def _rows_of(tree: Any, places: np.ndarray | slice | int) -> Any:
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[places], tree)
+    """Some entries of arrays, where these are."""
+    with float64_scope():
+        if isinstance(places, np.ndarray) and _are_there(tree):
+            return _rows_there(tree, places)
+        return jax.tree.map(lambda leaf: leaf[places], tree)
+
+
+_rows_there = jax.jit(lambda tree, places: jax.tree.map(lambda leaf: leaf[places], tree))
+
+
+def _are_there(tree: Any) -> bool:
+    """Whether all arrays of a tree are on the device."""
+    return all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(tree))
 
 
 def _span(places: np.ndarray) -> np.ndarray | slice:
