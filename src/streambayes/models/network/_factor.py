@@ -209,11 +209,16 @@ class AbstractFactor(abc.ABC):
 
     def touched_by(self, column: str) -> dict[str, np.ndarray]:
         """Which blocks are measured in the units of a column: those of its own variable."""
-        chosen = np.array([name == column for name in self.names])
+        chosen = np.zeros(len(self.names), bool)
+        if column in self.names:
+            chosen[_places(self.names)[column]] = True
         own = chosen if self.variable.is_grouped else chosen[0]
-        return {
-            entry: np.broadcast_to(own, labels.shape) for entry, labels in self.labels().items()
-        }
+        return {entry: np.broadcast_to(own, shape) for entry, shape in self._shapes.items()}
+
+    @functools.cached_property
+    def _shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Of the blocks of each entry."""
+        return {entry: labels.shape for entry, labels in self.labels().items()}
 
     @property
     def turns(self) -> tuple[tuple[str, ...], ...]:
