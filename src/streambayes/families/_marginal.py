@@ -119,7 +119,7 @@ def _bisected(cdf: Callable[[Array], Array], low: Array, high: Array, probabilit
     return quantile
 
 
-def _by_newton(marginal: AbstractMarginal, low: Array, high: Array, probability: Array) -> Array:
+def _by_newton(marginal: Any, low: Array, high: Array, probability: Array) -> Array:
     """By Newton's method, and by bisection where it would leave what is left."""
     mean, deviation = marginal.mean(), marginal.deviation()
     start = mean + deviation * xp.ndtri(probability)

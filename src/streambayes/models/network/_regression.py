@@ -318,7 +318,7 @@ class JointRegression(AbstractSeparate):
                 ).student_log_prob(distance),
             )
 
-        noise = belief.summary().params[self.noise]
+        noise: Any = belief.summary().params[self.noise]
         location, variance = belief.of_members(self.coefficients, moments)
         counts = belief.weights(self.coefficients)[:, None] > 0.0
         each = across_variances(
