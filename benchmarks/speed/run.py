@@ -87,32 +87,31 @@ def _sides(rows: np.ndarray, num_rows: int) -> dict[str, Side]:
         _same(learn(2 * num_rows), stream)
         return lambda: len(rows) / timed(lambda: learn(len(rows)))[0]
 
-    def river() -> Callable[[], float]:
-        some = [dict(zip(names, row, strict=True)) for row in rows[:RIVER_ROWS].tolist()]
-        responses = [row.pop("y") for row in some]
-
-        def learn() -> None:
-            model = linear_model.BayesianLinearRegression()
-            for row, response in zip(some, responses, strict=True):
-                model.learn_one(row, response)
-
-        return lambda: len(some) / timed(learn)[0]
-
-    def river_both() -> Callable[[], float]:
-        some = [dict(zip(names, row, strict=True)) for row in rows[:RIVER_ROWS].tolist()]
-        responses = [row.pop("y") for row in some]
-
-        def predict_and_learn() -> None:
-            model = linear_model.LinearRegression()
-            for row, response in zip(some, responses, strict=True):
-                model.predict_one(row)
-                model.learn_one(row, response)
-
-        return lambda: len(some) / timed(predict_and_learn)[0]
-
     defaults = ran(sb.StreamLearner(sb.models.LinearRegression("y", names[:-1])))
     own = {name: ours(*settings) for name, settings in SIDES.items()}
-    return {DEFAULTS: defaults, **own, NUMPY: numpy, RIVER: river, RIVER_BOTH: river_both}
+    return {DEFAULTS: defaults, **own, NUMPY: numpy, **_river(rows, names)}
+
+
+def _river(rows: np.ndarray, names: list[str]) -> dict[str, Side]:
+    """Row by row, of some of the rows."""
+    some = [dict(zip(names, row, strict=True)) for row in rows[:RIVER_ROWS].tolist()]
+    responses = [row.pop("y") for row in some]
+
+    def learn() -> None:
+        model = linear_model.BayesianLinearRegression()
+        for row, response in zip(some, responses, strict=True):
+            model.learn_one(row, response)
+
+    def predict_and_learn() -> None:
+        model = linear_model.LinearRegression()
+        for row, response in zip(some, responses, strict=True):
+            model.predict_one(row)
+            model.learn_one(row, response)
+
+    def side(turn: Callable[[], None]) -> Side:
+        return lambda: lambda: len(some) / timed(turn)[0]
+
+    return {RIVER: side(learn), RIVER_BOTH: side(predict_and_learn)}
 
 
 def _same(plain: PlainRegression, stream: Any) -> None:

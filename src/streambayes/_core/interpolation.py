@@ -51,7 +51,7 @@ def interpolated(
 
     chunks = [*map(in_chunks, _grid(ends, sizes), points)]
 
-    def goes_on(at: tuple[Any, ...]) -> Array:
+    def goes_on(at: tuple[Any, ...]) -> Any:
         return (at[0] == 0) | (at[2] & (at[0] <= num_chunks))
 
     def ask(at: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -113,12 +113,13 @@ def _polynomial(coefficients: Array, points: Sequence[Array]) -> Array:
 
 @functools.cache
 def _nodes(size: int) -> np.ndarray:
-    return np.cos(np.pi * (np.arange(size) + 0.5) / size)
+    nodes: np.ndarray = np.cos(np.pi * (np.arange(size) + 0.5) / size)
+    return nodes
 
 
 @functools.cache
 def _transform(size: int) -> np.ndarray:
     """From values at the nodes to coefficients."""
-    matrix = 2.0 / size * np.cos(np.outer(np.arange(size), np.pi * (np.arange(size) + 0.5) / size))
+    matrix: np.ndarray = np.cos(np.outer(np.arange(size), np.arccos(_nodes(size)))) * (2.0 / size)
     matrix[0] *= 0.5
     return matrix

@@ -80,15 +80,13 @@ class AbstractMarginal(abc.ABC):
         Axes of ``probability`` before those of the batch lead.
         """
         tail = xp.minimum(xp.asarray(probability), 1.0 - xp.asarray(probability)).min()
-        return self.for_quantiles(tail)._quantile(probability)
-
-    def _quantile(self, probability: Any) -> Array:
-        low, high = self.bracket()
+        short = self.for_quantiles(tail)
+        low, high = short.bracket()
         shape = xp.broadcast_shapes(low.shape, high.shape, xp.shape(probability))
         low, high, wanted = (xp.broadcast_to(end, shape) for end in (low, high, probability))
-        if not self.is_continuous:
-            return _bisected(self.cdf, low, high, wanted)
-        mean, deviation = self.mean(), self.deviation()
+        if not short.is_continuous:
+            return _bisected(short.cdf, low, high, wanted)
+        mean, deviation = short.mean(), short.deviation()
         # Cantelli's inequality, and room for rounding
         known = xp.isfinite(mean) & xp.isfinite(deviation)
         room = 1e-9 * deviation + 1e-12 * xp.abs(mean)
@@ -96,9 +94,9 @@ class AbstractMarginal(abc.ABC):
         right = mean + deviation * xp.sqrt(wanted / (1.0 - wanted)) + room
         low = xp.where(known, xp.maximum(low, left), low)
         high = xp.where(known, xp.minimum(high, right), high)
-        if self.density(low) is not None:
-            return _by_newton(self, low, high, wanted)
-        return _interpolated(self.cdf, low, high, wanted)
+        if short.density(low) is not None:
+            return _by_newton(short, low, high, wanted)
+        return _interpolated(short.cdf, low, high, wanted)
 
 
 def _bisected(cdf: Callable[[Array], Array], low: Array, high: Array, probability: Array) -> Array:
@@ -121,7 +119,7 @@ def _bisected(cdf: Callable[[Array], Array], low: Array, high: Array, probabilit
     return quantile
 
 
-def _by_newton(marginal: AbstractMarginal, low: Array, high: Array, probability: Array) -> Array:
+def _by_newton(marginal: Any, low: Array, high: Array, probability: Array) -> Array:
     """By Newton's method, and by bisection where it would leave what is left."""
     mean, deviation = marginal.mean(), marginal.deviation()
     start = mean + deviation * xp.ndtri(probability)

@@ -136,7 +136,7 @@ class Noter:
         self._places = np.array([places[home] for home in self._homes], int)
         self._packing = Packing(Blocks.of_prior(model.prior()))
         self._watch = Program(self.watched)
-        self._watch_several = Program(self._watched_several)
+        self._watch_several = Program(self._watched_several, static_argnames=("capacity",))
         self.watch_many = Program(jax.vmap(self.watched))
 
     def note(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Notes:
@@ -202,7 +202,10 @@ class Noter:
     ) -> tuple[Watch, Array]:
         """The watch after so many of the batches whose messages are given, and what ``seen`` reads of each."""
         with float64_scope():
-            found: tuple[Watch, Array] = self._watch_several(watch, prior, scale, messages, count)
+            capacity = len(next(iter(messages.counts.values())))
+            found: tuple[Watch, Array] = self._watch_several(
+                watch, prior, scale, messages, count, capacity=capacity
+            )
         return found
 
     def seen(self, flat: np.ndarray, scale: Scale) -> Seen:
@@ -210,10 +213,14 @@ class Noter:
         return Seen(self, flat, scale)
 
     def _watched_several(
-        self, watch: Watch, prior: Blocks, scale: Scale, messages: Blocks, count: Array
+        self,
+        watch: Watch,
+        prior: Blocks,
+        scale: Scale,
+        messages: Blocks,
+        count: Array,
+        capacity: int,
     ) -> tuple[Watch, Array]:
-        capacity = next(iter(messages.counts.values())).shape[0]
-
         def one(number: Array, at: tuple[Watch, Array]) -> tuple[Watch, Array]:
             message = jax.tree.map(lambda leaf: leaf[number], messages)
             after, flat = self.watched(at[0], prior, scale, message)

@@ -79,7 +79,7 @@ class NormalFactor(AbstractTotals):
 
         if is_short(belief, moments):
             return self.over_names(exact(values), observed)
-        one = belief.summary().params[self.entry]
+        one: Any = belief.summary().params[self.entry]
         gamma = one.precision
         density = along_line(
             exact,

@@ -318,7 +318,7 @@ class JointRegression(AbstractSeparate):
                 ).student_log_prob(distance),
             )
 
-        noise = belief.summary().params[self.noise]
+        noise: Any = belief.summary().params[self.noise]
         location, variance = belief.of_members(self.coefficients, moments)
         counts = belief.weights(self.coefficients)[:, None] > 0.0
         each = across_variances(
@@ -426,6 +426,7 @@ class IndependentRegression(AbstractSeparate):
     def density_of(
         self, belief: AbstractBelief, design: Array, values: Array, present: Array
     ) -> Array:
+        del present
         location, variance = self._moments(belief, design)
 
         def density(noise: Gamma) -> Array:
@@ -517,6 +518,7 @@ class ConjugateRegression(AbstractRegression):
     def density_of(
         self, belief: AbstractBelief, design: Array, values: Array, present: Array
     ) -> Array:
+        del present
         return belief.log_mean(
             self.entry, lambda family: self._student(family, design).log_prob(values)
         )
