@@ -501,13 +501,15 @@ class ManyLearner:
             odd |= (values > 0).any((1, 2))
         if not odd.any():
             return stacked, facts, seen
-        before, stacked = to_host((before, stacked))
+        which = np.flatnonzero(odd)
+        where = places[busy[which]]
+        before, memories = to_host((_rows_of(before, where), _rows_of(stacked.memory, where)))
         changed: dict[int, Any] = {}
-        for at in np.flatnonzero(odd).tolist():
+        for entry, at in enumerate(which.tolist()):
             number = int(busy[at])
-            place, rows = int(places[number]), reports.rows(number)
-            state, flat = _state_at(before, place), facts[at]
-            memory = _rows_of(stacked.memory, place)
+            rows = reports.rows(number)
+            state, flat = _state_at(before, entry), facts[at]
+            memory = _rows_of(memories, entry)
             first = Learned(
                 memory, None, self.learner._stepper.read_facts(flat), flat, rows.shape[1]
             )
@@ -551,12 +553,11 @@ class ManyLearner:
                 odd |= fresh & self._at_prior(stacked)
         events: dict[int, tuple[str, ...]] = {}
         changed: dict[int, LearnerState] = {}
-        alone = busy[odd[places[busy]]].tolist()
-        if alone:
-            stacked = to_host(stacked)
-        for number in alone:
+        alone = busy[odd[places[busy]]]
+        some = to_host(_rows_of(stacked, places[alone])) if len(alone) else stacked
+        for at, number in enumerate(alone.tolist()):
             place = int(places[number])
-            before = _state_at(stacked, place)
+            before = _state_at(some, at)
             after, told = self.learner._adjusted(before, reports.rows(number))
             if after is not before:
                 changed[place] = after
@@ -788,7 +789,7 @@ def _rows_of(tree: Any, places: np.ndarray | slice | int) -> Any:
         if isinstance(places, np.ndarray) and _are_there(tree):
             return _rows_there(tree, places)
         if isinstance(places, np.ndarray):  # faster than an index
-            return jax.tree.map(lambda leaf: np.take(leaf, places, 0), tree)
+            return jax.tree.map(lambda leaf: leaf.take(places, 0), tree)
         return jax.tree.map(lambda leaf: leaf[places], tree)
 
 
