@@ -153,6 +153,8 @@ class ManyStates(Mapping[Hashable, LearnerState]):
 
     def places(self, names: list[Hashable]) -> np.ndarray:
         """Where streams are on that axis."""
+        if names == list(self._places):
+            return np.arange(len(names))
         found = list(map(self._places.get, names))
         if None in found:
             self.place(names[found.index(None)])  # says what to do
@@ -444,7 +446,8 @@ class ManyLearner:
     ) -> tuple[dict[str, Any], Any, Any]:
         """Of streams at some places, after their batches: new fields, facts and what the watch saw; padded."""
         lanes = _span(_padded(places, len(batch.num_rows), places[0]))
-        scale = _rows_of(stacked.scale, lanes)
+        units = stacked.scale.shift, stacked.scale.factor
+        *units, rows_seen, pending = _rows_of((*units, stacked.rows_seen, stacked.pending), lanes)
         prior, memory, belief, watch = _rows_of([getattr(stacked, name) for name in _LARGE], lanes)
         seen = None
         with float64_scope():
@@ -453,14 +456,14 @@ class ManyLearner:
                 memory,
                 belief,
                 prior,
-                scale.shift,
-                scale.factor,
+                *units,
                 batch,
-                stacked.rows_seen[lanes],
-                stacked.pending[lanes],
+                rows_seen,
+                pending,
             )
             belief = self._believed(memory)
             if watch is not None:
+                scale = _rows_of(stacked.scale, lanes)
                 watch, seen = noter(self.learner.model).watch_many(watch, prior, scale, message)
         return {"memory": memory, "belief": belief, "watch": watch}, facts, seen
 
@@ -498,13 +501,15 @@ class ManyLearner:
             odd |= (values > 0).any((1, 2))
         if not odd.any():
             return stacked, facts, seen
-        before, stacked = to_host((before, stacked))
+        which = np.flatnonzero(odd)
+        where = places[busy[which]]
+        before, memories = to_host((_rows_of(before, where), _rows_of(stacked.memory, where)))
         changed: dict[int, Any] = {}
-        for at in np.flatnonzero(odd).tolist():
+        for entry, at in enumerate(which.tolist()):
             number = int(busy[at])
-            place, rows = int(places[number]), reports.rows(number)
-            state, flat = _state_at(before, place), facts[at]
-            memory = _rows_of(stacked.memory, place)
+            rows = reports.rows(number)
+            state, flat = _state_at(before, entry), facts[at]
+            memory = _rows_of(memories, entry)
             first = Learned(
                 memory, None, self.learner._stepper.read_facts(flat), flat, rows.shape[1]
             )
@@ -548,12 +553,11 @@ class ManyLearner:
                 odd |= fresh & self._at_prior(stacked)
         events: dict[int, tuple[str, ...]] = {}
         changed: dict[int, LearnerState] = {}
-        alone = busy[odd[places[busy]]].tolist()
-        if alone:
-            stacked = to_host(stacked)
-        for number in alone:
+        alone = busy[odd[places[busy]]]
+        some = to_host(_rows_of(stacked, places[alone])) if len(alone) else stacked
+        for at, number in enumerate(alone.tolist()):
             place = int(places[number])
-            before = _state_at(stacked, place)
+            before = _state_at(some, at)
             after, told = self.learner._adjusted(before, reports.rows(number))
             if after is not before:
                 changed[place] = after
@@ -784,6 +788,8 @@ def _rows_of(tree: Any, places: np.ndarray | slice | int) -> Any:
     with float64_scope():
         if isinstance(places, np.ndarray) and _are_there(tree):
             return _rows_there(tree, places)
+        if isinstance(places, np.ndarray):  # faster than an index
+            return jax.tree.map(lambda leaf: leaf.take(places, 0), tree)
         return jax.tree.map(lambda leaf: leaf[places], tree)
 
 

@@ -11,7 +11,7 @@ from jax import Array
 
 from streambayes._core import linalg
 from streambayes._core.batch import Batch
-from streambayes._core.kernel import fits, mixture_totals
+from streambayes._core.kernel import extents, fits, mixture_totals
 from streambayes._core.numerics import HALF_LOG_TWO_PI
 from streambayes.models.network._factor import (
     AbstractFactor,
@@ -124,9 +124,12 @@ class Rows:
     def statistics(self) -> Array:
         """All that the factors around the only hidden variable total of a row: (num, num_padded).
 
-        None of any row for the kernel, which makes them of the columns.
+        The kernel makes them of the columns; for it, what it has to know of them instead.
         """
         (name,) = self.hidden
+        if self._has_kernel:
+            size = self._structure.num_values(name)
+            return extents(size, self._batch.values, self._places, self._batch.num_rows)
         moments = self.moments(_NOTHING)
         if self._powers is None:
             parts = [self._statistics(name, f, moments) for f in self._around(name).values()]
@@ -135,7 +138,7 @@ class Rows:
             means = moments.means.of(self._powers.columns)
             parts = [present[None], present * means, present * jnp.square(means)]
         found = jnp.concatenate(parts)
-        return found[:, :0] if self._has_kernel else found.astype(self._batch.values.dtype)
+        return found.astype(self._batch.values.dtype)
 
     @functools.cached_property
     def _powers(self) -> "_Powers | None":
@@ -155,6 +158,12 @@ class Rows:
         return _Powers(columns, place) if columns else None
 
     @property
+    def _places(self) -> list[int]:
+        """Where in the batch the columns are whose powers are totalled."""
+        columns = self._powers.columns if self._powers is not None else ()
+        return [self._batch.columns.index(column) for column in columns]
+
+    @property
     def _has_kernel(self) -> bool:
         (name,) = self.hidden
         size = self._structure.num_values(name)
@@ -167,9 +176,10 @@ class Rows:
     def _totals(self, coefficients: Array, statistics: Array) -> tuple[Array, Array]:
         r"""$\sum_i r_{ki} t_i$ and $\sum_i \ln \sum_k \exp(g_k t_i)$, as ``collapsed`` has them."""
         batch, (name,) = self._batch, self.hidden
-        if self._has_kernel and self._powers is not None:
-            places = [batch.columns.index(column) for column in self._powers.columns]
-            return mixture_totals(coefficients, batch.values, places, batch.num_rows)
+        if self._has_kernel:
+            return mixture_totals(
+                coefficients, batch.values, self._places, batch.num_rows, statistics
+            )
         statistics = statistics.astype(float)
         logits = coefficients @ statistics
         most = logits.max(0)
