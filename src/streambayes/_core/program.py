@@ -93,7 +93,8 @@ class Program:
         found = self._shapes.get(key)
         if found is None:
             found = self._shapes.setdefault(key, _Shape(self._shapes, key, self._finder(kwargs)))
-            _held.add(found)
+            with _letting_go:
+                _held.add(found)
         return found
 
     def _finder(self, kwargs: dict[str, Any]) -> "_Finder":
