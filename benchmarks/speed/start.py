@@ -2,14 +2,13 @@
 
 import tempfile
 
-from benchmarks.cold_start import times
 from benchmarks.speed.timing import Measurement, Plan, measured, say
+from benchmarks.start import CASES, times
 
 __all__ = ["SECTION", "SIDES", "measure"]
 
 SECTION = "start"
 SIDES = ("programs on disk", "nothing on disk")
-SIZE = {"rows": 1_000, "columns": 2, "components": 5}
 
 
 def measure(plan: Plan) -> list[Measurement]:
@@ -20,10 +19,12 @@ def measure(plan: Plan) -> list[Measurement]:
     """
     del plan
     found = []
-    with tempfile.TemporaryDirectory() as folder:
-        cold, warm = times(folder), times(folder)
-    for side, calls in zip(SIDES, (warm, cold), strict=True):
-        for call, seconds in calls.items():
-            found.append(measured(SECTION, call, side, SIZE, "seconds", [seconds]))
-            say(found[-1])
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            cold, warm = times(folder, case), times(folder, case)
+        for side, calls in zip(SIDES, (warm, cold), strict=True):
+            for call, took in calls.items():
+                name = f"{case}: {call}"
+                found.append(measured(SECTION, name, side, {}, "seconds", [took["wall"]]))
+                say(found[-1])
     return found

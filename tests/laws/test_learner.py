@@ -212,7 +212,7 @@ def test_one_compilation_per_bucket():
     learner = sb.StreamLearner(sb.models.Gaussian(["only", "here"]), sb.HPP())
     learn = learner._stepper.learn
     state = learner.init({"only": [1.0, 2.0], "here": [0.0, 1.0]})
-    assert learn._run._cache_size() == 0
+    assert learn.num_held == 0
     rng = np.random.default_rng(0)
 
     def learn_rows(num_rows):
@@ -221,14 +221,14 @@ def test_one_compilation_per_bucket():
 
     for num_rows in (17, 20, 32, 25, 31):  # one bucket, first and later batches
         learn_rows(num_rows)
-    assert learn._run._cache_size() == 1
+    assert learn.num_held == 1
     for num_rows in (33, 64, 50):
         learn_rows(num_rows)
-    assert learn._run._cache_size() == 2
+    assert learn.num_held == 2
     learner.step(state, {"only": np.arange(20, dtype=np.float32), "here": np.arange(20)})
     again = sb.StreamLearner(sb.models.Gaussian(["only", "here"]), sb.HPP())
     again.step(again.init(rng.normal(size=(20, 2))), rng.normal(size=(20, 2)))
-    assert learn._run._cache_size() == 2
+    assert learn.num_held == 2
     assert again._stepper is learner._stepper
 
 
@@ -240,9 +240,9 @@ def test_all_patterns_of_missing_cells_share_a_compilation():
         rows = rng.normal(size=(20, 2))
         rows[place] = np.nan
         state, _ = learner.step(state, rows)
-    assert learner._stepper.learn._run._cache_size() == 1
+    assert learner._stepper.learn.num_held == 1
     learner.step(state, rng.normal(size=(20, 2)))
-    assert learner._stepper.learn._run._cache_size() == 2
+    assert learner._stepper.learn.num_held == 2
 
 
 @settings(max_examples=60)
@@ -675,7 +675,7 @@ def test_policies_that_differ_in_numbers_share_a_program_and_not_their_results(a
             state, _ = learner.step(state, batch)
         posteriors.append(np.concatenate([np.ravel(x) for x in jax.tree.leaves(state.posterior)]))
     assert first._stepper is second._stepper is third._stepper
-    assert first._stepper.learn._run._cache_size() == 1
+    assert first._stepper.learn.num_held == 1
     assert not np.allclose(posteriors[0], posteriors[1], rtol=1e-3)
     np.testing.assert_allclose(posteriors[1], posteriors[2], rtol=1e-3)
 

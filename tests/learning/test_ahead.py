@@ -126,7 +126,7 @@ def test_one_program_whatever_the_number(monkeypatch):
         counts.append(len(traced))
     assert counts[0] > 0
     assert set(counts) == {counts[0]}
-    assert learner._stepper.learn._run._cache_size() == 0
+    assert learner._stepper.learn.num_held == 0
 
 
 def failing():

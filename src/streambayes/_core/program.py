@@ -4,21 +4,28 @@ import contextlib
 import functools
 import gc
 import hashlib
+import itertools
+import json
 import os
 import platform
 import re
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+import weakref
+import zlib
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, final
 
 import jax
+import jaxlib.version
 from jax.experimental.compilation_cache import compilation_cache
 
 from streambayes._core.batch import Batch
+from streambayes._core.executable import Given, dispatched, given, read, written
 from streambayes._core.folder import NotPrivateError, make_private, own_files
+from streambayes._core.structure import ForeignError, describe, restore
 
 __all__ = ["Program", "caches_of_the_user", "compile_cache", "folder_for_programs"]
 
@@ -26,8 +33,13 @@ _VARIABLE = "STREAMBAYES_COMPILE_CACHE"
 _OFF = ("", "0", "off", "false", "no")
 _ON = ("1", "on", "true", "yes")
 _MOST_BYTES = 2**30
-_WRITTEN = re.compile(r".+-(cache|atime)")
-"""Files that JAX writes."""
+_WRITTEN = re.compile(r".+-(cache|atime)|program-[0-9a-f]{64}(\..+)?")
+"""Files that JAX writes, and those of programs that were found whole or are being written."""
+_MOST_MAPS = 12_000
+_MOST_HELD = 500
+"""Of programs in memory, and memory maps of the process; the fewest of them are held all the same."""
+_FEWEST_HELD = 4
+_AT_ONCE = 4
 _COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 """On CPUs that pass makes two kernels of a sum over more than 32 entries, and kernels are what takes time to compile."""
 _FEW_ROWS = 512
@@ -40,34 +52,59 @@ _chosen: Path | str | None = None
 class Program:
     """A function of arrays, compiled for every shape of the batches among its arguments.
 
-    What is compiled is kept in the folder of ``compile_cache``. JAX's own setting for that is a matter
-    of the whole process, so it holds only while a program of ours compiles, and not at all where the
-    user has set it.
+    What is compiled is kept in the folder of ``compile_cache``, and the next process finds it there without tracing the
+    function, if ``of`` says what it is. Of all programs, those that were used last are held in memory.
+
+    Keyword arguments are static: the function is compiled for each of their values.
 
     Args:
         function: What to compile.
-        static_argnames: As for ``jax.jit``.
+        of: What the function is and all that it depends on but its arguments, as values of the library's classes; nothing
+            if there is more to it. Then the next process traces it anew and JAX finds what XLA has made of it, as it does
+            for models and policies of someone else's.
+        sets: An object and its attribute that tracing sets, if there is one: it is kept beside the program.
     """
 
     def __init__(
-        self, function: Callable[..., Any], *, static_argnames: tuple[str, ...] = ()
+        self,
+        function: Callable[..., Any],
+        *,
+        of: tuple[Any, ...] = (),
+        sets: tuple[Any, str] | None = None,
     ) -> None:
-        self._run, self._run_large = (
-            jax.jit(function, static_argnames=static_argnames, compiler_options=options)
-            for options in (_COMPILER_OPTIONS, _OPTIONS_FOR_MANY_ROWS)
-        )
-        self._known: set[Any] = set()
+        self._function = function
+        self._of = of
+        self._sets = sets
+        self._shapes: dict[Any, _Shape] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        batches = [arg for arg in args if isinstance(arg, Batch)]
-        key = (*(_kind(batch) for batch in batches), *kwargs.values())
-        run = self._run_large if any(map(_has_many_rows, batches)) else self._run
-        if key in self._known:
-            return run(*args, **kwargs)
-        with _compiling(), _kept():
-            found = run(*args, **kwargs)
-        self._known.add(key)
+        shape = self._shape_of(args, kwargs)
+        shape.used = next(_calls)
+        return shape.run(*args)
+
+    @property
+    def num_held(self) -> int:
+        """How many compiled functions it holds."""
+        return sum(shape.finder.num_found for shape in list(self._shapes.values()))
+
+    def prepare(self, *args: Any, **kwargs: Any) -> None:
+        """Load or compile what a call with arguments such as these will need; ``jax.ShapeDtypeStruct`` will do."""
+        self._shape_of(args, kwargs).finder.find(args)
+
+    def _shape_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "_Shape":
+        key = (*(_kind(arg) for arg in args if isinstance(arg, Batch)), *kwargs.values())
+        found = self._shapes.get(key)
+        if found is None:
+            found = self._shapes.setdefault(key, _Shape(self._shapes, key, self._finder(kwargs)))
+            with _letting_go:
+                _held.add(found)
         return found
+
+    def _finder(self, kwargs: dict[str, Any]) -> "_Finder":
+        of = (*self._of, *sorted(kwargs.items())) if self._of else ()
+        function: Any = functools.partial(self._function, **kwargs)
+        function.__name__ = getattr(self._function, "__name__", "program")
+        return _Finder(function, of, self._sets)
 
 
 def _has_many_rows(batch: Batch) -> bool:
@@ -76,6 +113,202 @@ def _has_many_rows(batch: Batch) -> bool:
 
 def _kind(batch: Batch) -> tuple[Any, ...]:
     return batch.values.shape, batch.values.dtype, batch.missing, batch.fused
+
+
+@final
+class _Finder:
+    """What is compiled of a function, for different arguments; it is held by whoever calls it."""
+
+    def __init__(
+        self, function: Callable[..., Any], of: tuple[Any, ...], sets: tuple[Any, str] | None
+    ) -> None:
+        self._function = function
+        self._of = of
+        self._sets = sets
+        self._lock = threading.Lock()  # what one thread compiles another one waits for
+        self._found: dict[Any, Any] = {}
+
+    def find(self, args: tuple[Any, ...]) -> Callable[..., Any]:
+        """A function for these arguments and others of their shapes and types."""
+        device = _device()
+        for_what = None if _is_watched() else given(args, device)
+        if for_what is None:
+            return self._traced(args)
+        key = for_what, device, _settings()
+        with self._lock:
+            found = self._found.get(key)
+            if found is None:
+                with _compiling():
+                    found = self._loaded_or_compiled(args, for_what, device)
+                self._found[key] = found
+                _let_go()
+        function: Callable[..., Any] = found
+        return function
+
+    @property
+    def num_found(self) -> int:
+        """For how many kinds of arguments it has one."""
+        return len(self._found)
+
+    def _traced(self, args: tuple[Any, ...]) -> Callable[..., Any]:
+        """What JAX makes of the function, for arguments that no program takes."""
+        with self._lock:
+            function: Callable[..., Any] = self._found.setdefault(None, self._jit(args))
+        return function
+
+    def _jit(self, args: tuple[Any, ...]) -> Any:
+        has_many_rows = any(_has_many_rows(arg) for arg in args if isinstance(arg, Batch))
+        options = _OPTIONS_FOR_MANY_ROWS if has_many_rows else _COMPILER_OPTIONS
+        return jax.jit(self._function, compiler_options=options)
+
+    def _loaded_or_compiled(
+        self, args: tuple[Any, ...], for_what: Given, device: jax.Device
+    ) -> jax.stages.Compiled:
+        path = self._path(for_what, device)
+        found = None if path is None else self._loaded(path, for_what, device)
+        if found is None:
+            # the programs that JAX keeps by itself are those that are not kept here
+            with _kept() if path is None else contextlib.nullcontext():
+                found = self._jit(args).lower(*args).compile()
+            if path is not None:
+                self._write(path, found)
+        return found
+
+    def _path(self, for_what: Given, device: jax.Device) -> Path | None:
+        """Where the program is or will be; ``None`` if its like in another process cannot be told."""
+        folder = _usable_folder() if self._of else None
+        if folder is None:
+            return None
+        tree, kinds = for_what
+        try:
+            told = [
+                *_process(device),
+                _settings(),
+                describe((self._of, tree)),
+                [[shape, str(dtype), weak] for shape, dtype, weak in kinds],
+            ]
+        except ForeignError:
+            return None
+        digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        return folder / f"program-{digest}"
+
+    def _loaded(
+        self, path: Path, for_what: Given, device: jax.Device
+    ) -> jax.stages.Compiled | None:
+        """The program that was written there; ``None`` unless it is whole."""
+        try:
+            digest, packed = path.read_bytes().split(b"\n", 1)
+            if digest.decode() != hashlib.sha256(packed).hexdigest():
+                return None
+            line, code = zlib.decompress(packed).split(b"\n", 1)
+            facts = json.loads(line)
+            found = read(facts, code, for_what, restore(facts["tree"]), device)
+            if found is not None and self._sets is not None:
+                setattr(*self._sets, restore(facts["sets"]))
+            os.utime(path)
+        except (OSError, ValueError, KeyError, TypeError, zlib.error):
+            return None
+        return found
+
+    def _write(self, path: Path, compiled: jax.stages.Compiled) -> None:
+        """Write the program, whole or not at all."""
+        told = written(compiled)
+        if told is None:
+            return
+        facts, code = told
+        try:
+            facts["tree"] = describe(compiled.out_tree)
+            if self._sets is not None:
+                facts["sets"] = describe(getattr(*self._sets))
+        except ForeignError:
+            return
+        packed = zlib.compress(json.dumps(facts).encode() + b"\n" + code, 1)
+        beside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
+        with contextlib.suppress(OSError):
+            beside.write_bytes(hashlib.sha256(packed).hexdigest().encode() + b"\n" + packed)
+            beside.replace(path)
+
+
+@final
+class _Shape:
+    """What a program has compiled for a shape of its batches; it can be let go."""
+
+    def __init__(self, home: dict[Any, "_Shape"], key: Any, finder: _Finder) -> None:
+        self._home = home
+        self._key = key
+        self.finder = finder
+        self.run = dispatched(finder.find)
+        self.used = next(_calls)
+
+    def let_go(self) -> None:
+        """Whoever runs it now finishes; the next call loads or compiles it anew."""
+        self._home.pop(self._key, None)
+        _held.discard(self)
+
+
+_calls = itertools.count()
+_held: "weakref.WeakSet[_Shape]" = weakref.WeakSet()
+_letting_go = threading.Lock()
+
+
+def _let_go() -> None:
+    """Let go of the programs that were used least recently, until the process is far from the memory maps that it may have."""
+    with _letting_go:
+        kept = sorted(_held, key=lambda shape: shape.used)[:-_FEWEST_HELD]
+        while kept and (_num_maps() > _MOST_MAPS or len(kept) > _MOST_HELD):
+            for shape in kept[:_AT_ONCE]:
+                shape.let_go()
+            del kept[:_AT_ONCE], shape
+
+
+def _num_maps() -> int:
+    """Memory maps of this process, of which Linux grants 65,530; every kernel of XLA takes three."""
+    try:
+        return Path("/proc/self/maps").read_bytes().count(b"\n")
+    except OSError:
+        return 0
+
+
+def _device() -> jax.Device:
+    """Where programs run."""
+    chosen = jax.config.jax_default_device  # type: ignore[attr-defined]
+    return chosen if isinstance(chosen, jax.Device) else jax.devices(chosen)[0]
+
+
+def _is_watched() -> bool:
+    """Whether JAX is to look at each operation, or to compile none."""
+    return bool(_read("jax_disable_jit") or _read("jax_debug_nans") or _read("jax_debug_infs"))
+
+
+def _settings() -> tuple[str, ...]:
+    """JAX's settings of this thread, as far as they may change what is compiled."""
+    return tuple(
+        f"{name}={getattr(jax.config, name, None)}"
+        for name in sorted(getattr(jax.config, "values", ()))
+        if "cache" not in name and "log" not in name
+    )
+
+
+@functools.cache
+def _process(device: jax.Device) -> tuple[str, ...]:
+    """All else that programs depend on and two processes may differ in: the code, what compiles it, what runs it."""
+    library = Path(__file__).parent.parent
+    code = hashlib.sha256()
+    for path in sorted(library.rglob("*.py")):
+        code.update(path.relative_to(library).as_posix().encode() + b"\0")
+        code.update(path.read_bytes())
+    client = device.client
+    return (
+        code.hexdigest(),
+        jax.__version__,
+        jaxlib.version.__version__,
+        f"{client.platform} {client.platform_version} {device.device_kind} {device.id} of {len(jax.devices())}",
+        f"{os.cpu_count()} {len(_cores())} {os.environ.get('XLA_FLAGS')}",
+    )
+
+
+def _cores() -> Collection[int]:
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(1)
 
 
 def compile_cache(folder: str | Path | bool = True) -> Path | None:

@@ -117,12 +117,12 @@ class Scorer:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.score = Program(self.scored)
-        self.log_predictive = Program(self.densities)
-        self.predict = Program(self._predict, static_argnames=("name",))
-        self.sample = Program(self._sample, static_argnames=("num_rows",))
-        self.start = Program(self._start)
-        self.start_apart = Program(self._start_apart)
+        self.score = Program(self.scored, of=("score", model))
+        self.log_predictive = Program(self.densities, of=("log_predictive", model))
+        self.predict = Program(self._predict, of=("predict", model))
+        self.sample = Program(self._sample, of=("sample", model))
+        self.start = Program(self._start, of=("start", model))
+        self.start_apart = Program(self._start_apart, of=("start_apart", model))
 
     def scored(
         self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch
@@ -235,18 +235,17 @@ class Stepper:
         self.model = model
         self._kind = kind
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
-        self._widths: dict[Any, int] = {}
-        self.learn = Program(self._learn)
-        self.learn_several = Program(
-            self._learn_several, static_argnames=("with_scores", "with_beliefs")
-        )
-        self.learn_many = Program(jax.vmap(self._learn, in_axes=(None, *(0,) * 8)))
-        self.lay_out = Program(self._laid_out)
-        self.turn_laid = Program(self._laid_turn)
-        self.pass_piece = Program(self.piece_passed)
-        self.begin = Program(self._begin, static_argnames=("hides",))
-        self.turn = Program(self._turn, static_argnames=("hides",))
-        self.finish = Program(self._finish, static_argnames=("hides",))
+        many = jax.vmap(self._learn, in_axes=(None, *(0,) * 8))
+        of, sets = (model, kind), (self, "_layout")
+        self.learn = Program(self._learn, of=("learn", *of), sets=sets)
+        self.learn_several = Program(self._learn_several, of=("several", *of), sets=sets)
+        self.learn_many = Program(many, of=("many", *of), sets=sets)
+        self.lay_out = Program(self._laid_out, of=("lay_out", *of))
+        self.turn_laid = Program(self._laid_turn, of=("turn_laid", *of))
+        self.pass_piece = Program(self.piece_passed, of=("pass", *of))
+        self.begin = Program(self._begin, of=("begin", *of))
+        self.turn = Program(self._turn, of=("turn", *of))
+        self.finish = Program(self._finish, of=("finish", *of), sets=sets)
 
     def read_facts(self, flat: np.ndarray) -> Facts:
         """The facts that ``learn`` has returned as one array, or the others as an array of them."""

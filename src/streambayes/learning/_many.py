@@ -335,9 +335,13 @@ class ManyLearner:
         self.learner = learner
         self.watch = bool(watch)
         self._columns = learner.model.columns
-        self._begin = Program(jax.vmap(self._begin_one, in_axes=(None, 0, 0)))
-        self._believed = jax.jit(jax.vmap(learner.forgetting.belief))
-        self._summary = jax.jit(jax.vmap(lambda belief: belief.summary()))
+        policy = learner.forgetting
+        of = (learner.model, policy, self.watch)
+        chosen = learner._prior or learner._start  # by users, as what they please
+        begin = jax.vmap(self._begin_one, in_axes=(None, 0, 0))
+        self._begin = Program(begin, of=() if chosen else ("many_begin", *of))
+        self._believed = Program(jax.vmap(policy.belief), of=("many_believed", policy))
+        self._summary = Program(jax.vmap(lambda belief: belief.summary()), of=("many_summary",))
 
     def __repr__(self) -> str:
         return f"many({self.learner!r})"

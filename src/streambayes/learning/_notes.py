@@ -135,9 +135,9 @@ class Noter:
         places = {block: place for place, block in enumerate(self._blocks)}
         self._places = np.array([places[home] for home in self._homes], int)
         self._packing = Packing(Blocks.of_prior(model.prior()))
-        self._watch = Program(self.watched)
-        self._watch_several = Program(self._watched_several, static_argnames=("capacity",))
-        self.watch_many = Program(jax.vmap(self.watched))
+        self._watch = Program(self.watched, of=("watch", model))
+        self._watch_several = Program(self._watched_several, of=("watch_several", model))
+        self.watch_many = Program(jax.vmap(self.watched), of=("watch_many", model))
 
     def note(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Notes:
         """Notes on a step, by what was believed before and after it."""
