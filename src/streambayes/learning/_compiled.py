@@ -235,6 +235,7 @@ class Stepper:
         self.model = model
         self._kind = kind
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
+        self._widths: dict[Any, int] = {}
         many = jax.vmap(self._learn, in_axes=(None, *(0,) * 8))
         of, sets = (model, kind), (self, "_layout")
         self.learn = Program(self._learn, of=("learn", *of), sets=sets)

@@ -262,6 +262,8 @@ class Noter:
     def read_watch(self, flat: np.ndarray, scale: Scale) -> tuple[Any, ...]:
         """What the watch saw, taken apart."""
         num, num_blocks = len(SCALES), len(self._blocks)
+        evidence: Any
+        both: Any
         evidence, pattern, both = np.split(flat, np.cumsum([2 * num * num_blocks, 3 * num_blocks]))
         evidence, both = evidence.reshape(num, 2, num_blocks), both.reshape(2, num, -1)
         every = self._moments(Point(self._packing.unpacked(both)), scale).reshape(2, 2, num, -1)
