@@ -41,7 +41,7 @@ __all__ = [
     "select",
 ]
 
-Units = Callable[[Sequence[str]], tuple[Any, Any]]
+Units = Callable[[tuple[str, ...]], tuple[Any, Any]]
 """Shifts and factors of variables' columns; 0 and 1 for those without."""
 
 

@@ -316,7 +316,7 @@ class AbstractNetwork(AbstractModel[Moments | Array, NetworkSums]):
     def _units(self, scale: Scale) -> Units:
         places = self._places
 
-        def units(names: Sequence[str]) -> tuple[Any, Any]:
+        def units(names: tuple[str, ...]) -> tuple[Any, Any]:
             if all(name in places for name in names):
                 chosen = [places[name] for name in names]
                 return rows_at(scale.shift, chosen), rows_at(scale.factor, chosen)

@@ -473,7 +473,8 @@ class IndependentRegression(AbstractSeparate):
         shift, factor = self.own_units(units)
         if entry in self.coefficients[1:]:
             regressor = self.regressors[self.coefficients.index(entry) - 1]
-            return 0.0 * shift, factor / units(regressor)[1]
+            _, (width,) = units((regressor,))
+            return 0.0 * shift, factor / width
         return shift, factor
 
     def _each(self, belief: AbstractBelief) -> tuple[Array, Array]:
