@@ -26,7 +26,7 @@ RANKS = {
     "experiments": 6,
     "cli": 7,
 }
-CORE = {"jax", "numpy", "streambayes"} | sys.stdlib_module_names
+CORE = {"jax", "jaxlib", "numpy", "streambayes"} | sys.stdlib_module_names
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

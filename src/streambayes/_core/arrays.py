@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.special
 import numpy as np
-import scipy.special
 from jax import Array
 
 from streambayes._core import gamma
@@ -49,7 +48,7 @@ class _Functions:
     fori_loop: Callable[..., Any]
 
     def __getattr__(self, name: str) -> Callable[..., Array]:
-        on_host = _ON_HOST.get(name) or getattr(np, name)
+        on_host = _ON_HOST.get(name) or getattr(_special() if name in _SPECIAL else np, name)
         in_jax = _IN_JAX.get(name) or getattr(jnp, name)
 
         @functools.wraps(on_host)
@@ -107,11 +106,16 @@ def _put(array: Any, place: Any, value: Any) -> Any:
     return changed
 
 
+def _special() -> Any:
+    import scipy.special  # noqa: PLC0415  # it changes the filters of warnings, which an import of the library must not
+
+    return scipy.special
+
+
 _SPECIAL = (
     "betainc", "digamma", "entr", "gammainc", "gammaln", "ndtr", "ndtri", "xlog1py", "xlogy"
 )  # fmt: skip
 _ON_HOST: dict[str, Callable[..., Any]] = {
-    **{name: getattr(scipy.special, name) for name in _SPECIAL},
     "logsumexp": _logsumexp,
     "log_softmax": _log_softmax,
     "softmax": _softmax,
