@@ -107,7 +107,7 @@ def _put(array: Any, place: Any, value: Any) -> Any:
 
 
 def _special() -> Any:
-    import scipy.special  # noqa: PLC0415  # it changes the filters of warnings, which an import of the library must not
+    import scipy.special  # it changes the filters of warnings, which an import of the library must not
 
     return scipy.special
 
