@@ -25,9 +25,10 @@ from jax.experimental.compilation_cache import compilation_cache
 from streambayes._core.batch import Batch
 from streambayes._core.executable import Given, dispatched, given, read, written
 from streambayes._core.folder import NotPrivateError, make_private, own_files
+from streambayes._core.precision import float64_scope
 from streambayes._core.structure import ForeignError, describe, restore
 
-__all__ = ["Program", "caches_of_the_user", "compile_cache", "folder_for_programs"]
+__all__ = ["Program", "caches_of_the_user", "compile_cache", "folder_for_programs", "prepared"]
 
 _VARIABLE = "STREAMBAYES_COMPILE_CACHE"
 _OFF = ("", "0", "off", "false", "no")
@@ -109,6 +110,27 @@ class Program:
 
 def _has_many_rows(batch: Batch) -> bool:
     return batch.values.size > _FEW_ROWS * max(len(batch.columns), 1)
+
+
+@contextlib.contextmanager
+def prepared(*preparations: Callable[[], Any]) -> Iterator[None]:
+    """While the block runs, load or compile what will be needed after it, each in a thread of its own.
+
+    What goes wrong there goes wrong again where it is needed, and is told there.
+    """
+
+    def prepare(preparation: Callable[[], Any]) -> None:
+        with contextlib.suppress(Exception), float64_scope():
+            preparation()
+
+    threads = [threading.Thread(target=prepare, args=(each,)) for each in preparations]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.join()
 
 
 def _kind(batch: Batch) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 import time as clock
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, final
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope, to_host
+from streambayes._core.program import prepared
 from streambayes.families import AbstractBelief
 from streambayes.learning._compiled import Left
 from streambayes.learning._intake import Kind, StreamBatch, pad_several, read_rows
@@ -85,6 +87,7 @@ class Ahead:
         self._kind: Kind | None = None
         self._waiting: list[_Waiting] = []
         self._running: _Running | None = None
+        self._prepared: set[int] = set()
 
     @property
     def state(self) -> LearnerState:
@@ -131,7 +134,7 @@ class Ahead:
         kind: Any = self._kind
         elapsed = np.zeros(_capacity(kind))
         elapsed[: len(waiting)] = [each.elapsed for each in waiting]
-        with float64_scope():
+        with self._watch_prepared(len(elapsed)), float64_scope():
             memory, rows_seen, left, count = learner._stepper.learn_several(
                 learner._settings,
                 state.memory,
@@ -161,6 +164,15 @@ class Ahead:
         )
         self._running = _Running(waiting, clock.perf_counter(), state.belief, left, seen, count)
         yield from self._report_of(before)
+
+    def _watch_prepared(self, num_batches: int) -> AbstractContextManager[None]:
+        """While batches are learned the first time, the watch of so many is made ready."""
+        watch, prior, scale = self._state.watch, self._state.prior, self._state.scale
+        if watch is None or num_batches in self._prepared:
+            return nullcontext()
+        self._prepared.add(num_batches)
+        made = noter(self._learner.model)
+        return prepared(lambda: made.prepare(watch, prior, scale, num_batches))
 
     def _report(self) -> Iterator[Done]:
         running, self._running = self._running, None

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, NamedTuple, final, get_args
 
 import jax
@@ -11,6 +12,7 @@ from streambayes._core.batch import Batch
 from streambayes._core.column import CATEGORY, Column
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope
+from streambayes._core.program import prepared
 from streambayes._core.pytree import is_definition
 from streambayes._core.scale import Scale
 from streambayes.families import AbstractBelief, AbstractFamily, Blocks
@@ -293,6 +295,14 @@ class StreamLearner:
             last_time=last_time,
         )
         return after, self._info(facts, num_rows, outcome, seen, events)
+
+    def others_prepared(self, state: LearnerState) -> AbstractContextManager[None]:
+        """While the first step of a run compiles its program, the one that follows it is loaded or compiled."""
+        watch = state.watch
+        if watch is None:
+            return nullcontext()
+        made = noter(self.model)
+        return prepared(lambda: made.prepare(watch, state.prior, state.scale, None))
 
     def _learned(self, state: LearnerState, batch: Any, elapsed: float) -> Learned:
         """What is learned of checked rows, of a batch in pieces or of one on a cluster."""

@@ -197,6 +197,19 @@ class Noter:
             after, flat = self._watch(watch, prior, scale, message)
         return after, self.seen(np.asarray(flat), scale)
 
+    def prepare(self, watch: Watch, prior: Blocks, scale: Scale, num_batches: int | None) -> None:
+        """Load or compile what watches a batch, or several that are learned together."""
+        lead = () if num_batches is None else (num_batches,)
+        message: Blocks = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((*lead, *np.shape(leaf)), float),  # type: ignore[no-untyped-call]
+            prior,
+        )
+        if num_batches is None:
+            self._watch.prepare(watch, prior, scale, message)
+        else:
+            count = jax.ShapeDtypeStruct((), int)  # type: ignore[no-untyped-call]
+            self._watch_several.prepare(watch, prior, scale, message, count, capacity=num_batches)
+
     def watch_several(
         self, watch: Watch, prior: Blocks, scale: Scale, messages: Blocks, count: Any
     ) -> tuple[Watch, Array]:

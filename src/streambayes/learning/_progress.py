@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, Self, TextIO, final
@@ -12,6 +13,7 @@ from streambayes.learning._record import StepRecord
 __all__ = ["Progress"]
 
 _INTERVAL = 0.1  # seconds between redraws
+_PATIENCE = 1.0  # seconds until it is said that the first batch is still being prepared
 
 
 @final
@@ -33,17 +35,25 @@ class Progress:
         self._rows = 0
         self._last: tuple[int, StepRecord] | None = None
         self._sweep: tuple[int, float] | None = None
+        self._patience = threading.Timer(
+            _PATIENCE, self._say, ["preparing: programs are loaded or compiled"]
+        )
+        self._patience.daemon = True
 
     def __enter__(self) -> Self:
+        if self._shown:
+            self._patience.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._patience.cancel()
         if self._shown and (self._last is not None or self._sweep is not None):
             self._draw()
             self._stream.write("\n")
 
     def update(self, num_batches: int, record: StepRecord) -> None:
         """A batch was learned."""
+        self._patience.cancel()
         self._rows += record.num_rows
         self._last, self._sweep = (num_batches, record), None
         self._redraw()
@@ -61,6 +71,7 @@ class Progress:
             batch.on_sweep = None
 
     def _swept(self, number: int, bound: float) -> None:
+        self._patience.cancel()
         self._sweep = (number, bound)
         self._redraw()
 
@@ -78,7 +89,9 @@ class Progress:
             parts = [f"batch {num_batches + 1}{of}", f"sweep {number}", f"bound {bound:.8g}"]
         else:
             parts = [f"batch {num_batches}{of}", *self._of_last()]
-        line = "  ".join(parts)
+        self._say("  ".join(parts))
+
+    def _say(self, line: str) -> None:
         self._stream.write("\r" + line.ljust(self._width))  # over what was longer
         self._stream.flush()
         self._width = len(line)

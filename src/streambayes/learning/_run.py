@@ -736,6 +736,7 @@ class _Driver:
             self._sums = {name: tuple(resumed.facts["sums"][name]) for name in self._sums}
         self._goes_ahead = goes_ahead
         self._ahead: Ahead | None = None
+        self._is_new = True
         self._drift = drift
         self._on_record = on_record
 
@@ -819,7 +820,9 @@ class _Driver:
             before = None
             if self._prequential and state.num_batches > 0:
                 before = _score(learner, state, batch, "forecast")
-            after, info = learner.step(state, train, time=batch.time)
+            with learner.others_prepared(state) if self._is_new else contextlib.nullcontext():
+                after, info = learner.step(state, train, time=batch.time)
+            self._is_new = False
         except (ValueError, TypeError, StepError) as error:
             _say_where(error, index, batch)
             raise
