@@ -26,7 +26,8 @@ class Packing:
     """
 
     def __init__(self, like: Blocks) -> None:
-        self._shapes = {name: np.shape(count) for name, count in like.counts.items()}
+        # by name: JAX keeps no other order of entries
+        self._shapes = {name: np.shape(like.counts[name]) for name in sorted(like.counts)}
         self._families: dict[str, AbstractFamily] = dict(like.params)
         sizes = [math.prod(shape) for shape in self._shapes.values()]
         ends = np.cumsum(sizes).tolist()

@@ -268,7 +268,10 @@ class Noter:
 
     def _is_known(self, packed: Array) -> Array:
         """Which parameters blocks with so many rows show: a single row has no spread."""
-        counts = xp.take(self._packing.counts(packed), self._places, axis=-1)
+        every = self._packing.by_entry(self._packing.counts(packed))
+        lead = packed.shape[:-1]
+        by_block = xp.concatenate([every[name].reshape((*lead, -1)) for name in self._labels], -1)
+        counts = xp.take(by_block, self._places, axis=-1)
         return counts >= np.where(self._are_spreads, 2.0, 0.0)
 
     @in_float64
