@@ -168,3 +168,25 @@ def test_a_learner_without_a_watch_says_so():
     assert run.state.watch is None
     with pytest.raises(ValueError, match="watch=True"):
         run.drift  # noqa: B018
+
+
+def test_a_batch_by_itself_is_told_block_by_block():
+    """Of a regression, whose entries are not in the order of their names: what least squares find."""
+    rng = np.random.default_rng(4)
+    batch = {"b": rng.normal(3.0, 2.0, 200), "a": rng.normal(-1.0, 0.5, 200)}
+    batch["y"] = 2.0 - batch["b"] + 3.0 * batch["a"] + rng.normal(0.0, 0.7, 200)
+    learner = sb.StreamLearner(sb.models.LinearRegression("y", ["b", "a"]), sb.SVB())
+    _, info = learner.step(learner.init(batch), batch)
+    columns = np.column_stack([np.ones(200), batch["b"], batch["a"]])
+    found, left, *_ = np.linalg.lstsq(columns, batch["y"])
+    alone = {name: value for block in info.seen.alone.values() for name, value in block.items()}
+    told = [
+        alone[f"{name} of y{on}"]
+        for name, on in (("intercept", ""), ("slope", " on b"), ("slope", " on a"))
+    ]
+    np.testing.assert_allclose(told, found, rtol=1e-4)
+    residual = alone["residual standard deviation of y"]
+    assert residual == pytest.approx(np.sqrt(left[0] / 200), rel=0.02)
+    for name in ("a", "b"):
+        assert alone[f"mean of {name}"] == pytest.approx(batch[name].mean(), rel=1e-6)
+        assert alone[f"standard deviation of {name}"] == pytest.approx(batch[name].std(), rel=0.02)
