@@ -9,11 +9,12 @@ import pytest
 
 import streambayes as sb
 from streambayes._core.precision import float64_scope
+from streambayes._core.program import COMPILER_OPTIONS
 from streambayes._core.scale import Scale
 from streambayes.families import Blocks
 from streambayes.forgetting import MHPP, SVB, Auto
 from streambayes.learning._compiled import scorer, settings_of, standardised, stepper
-from streambayes.learning._intake import pad
+from streambayes.learning._intake import pad, read_rows
 from streambayes.learning._notes import noter
 from streambayes.models import (
     ConditionalMixture,
@@ -116,3 +117,52 @@ def test_missing_cells_do_not_make_it_grow(model: str) -> None:
 def test_other_programs_do_not_grow_with_columns(model: str) -> None:
     few, many = (_lines_of_others(MODELS[model](_names(size))) for size in (8, 64))
     assert all(many[program] <= 1.02 * few[program] for program in few)
+
+
+def _weekdays() -> sb.Network:
+    net = sb.Network()
+    day = net.categorical("day", 7)
+    z = net.categorical("z", 5, parents=[day], latent=True)
+    net.normal(["x", "y"], parents=[z, day])
+    return net
+
+
+SIZES: dict[tuple[str, str], tuple[int, int]] = {
+    ("Gaussian", "SVB"): (1492, 26),
+    ("Gaussian", "MHPP"): (2349, 60),
+    ("Gaussian", "Auto"): (1938, 119),
+    ("network", "SVB"): (3477, 142),
+    ("network", "MHPP"): (4904, 174),
+    ("network", "Auto"): (4921, 311),
+}
+"""Lines of StableHLO, and kernels that XLA makes of them: what takes time to compile. Raise one with a reason only."""
+
+
+@pytest.mark.parametrize(("model", "policy"), SIZES)
+def test_sizes_of_steps(model: str, policy: str) -> None:
+    made: Any = Gaussian(["x", "y"]) if model == "Gaussian" else _weekdays()
+    learner = sb.StreamLearner(made, POLICIES[policy])
+    rng = np.random.default_rng(0)
+    columns = {column.name: rng.normal(size=100) for column in made.columns}
+    if "day" in columns:
+        columns["day"] = rng.integers(0, 7, 100)
+    state = learner.init(columns)
+    rows = read_rows(made, made.columns, columns)
+    given = (
+        *(learner._settings, state.memory, state.belief, state.prior),
+        *(
+            state.scale.shift,
+            state.scale.factor,
+            pad(rows, made.columns),
+            np.float64(0),
+            np.float64(0),
+        ),
+    )
+    with float64_scope():
+        step = jax.jit(learner._stepper.learned, compiler_options=COMPILER_OPTIONS).lower(*given)
+        kernels = step.compile().as_text().count(" fusion(")
+    lines = step.as_text().count("\n")
+    most = SIZES[model, policy]
+    found = lines, kernels
+    assert found[0] <= 1.03 * most[0], found
+    assert found[1] <= 1.03 * most[1], found

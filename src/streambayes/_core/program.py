@@ -41,10 +41,10 @@ _MOST_HELD = 500
 """Of programs in memory, and memory maps of the process; the fewest of them are held all the same."""
 _FEWEST_HELD = 4
 _AT_ONCE = 4
-_COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
+COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
 """On CPUs that pass makes two kernels of a sum over more than 32 entries, and kernels are what takes time to compile."""
 _FEW_ROWS = 512
-_OPTIONS_FOR_MANY_ROWS = {**_COMPILER_OPTIONS, "xla_cpu_prefer_vector_width": 512}
+_OPTIONS_FOR_MANY_ROWS = {**COMPILER_OPTIONS, "xla_cpu_prefer_vector_width": 512}
 """The widest vectors that the processor has: XLA's own choice is half of them, at which exponentials take twice as long."""
 _chosen: Path | str | None = None
 
@@ -180,7 +180,7 @@ class _Finder:
 
     def _jit(self, args: tuple[Any, ...]) -> Any:
         has_many_rows = any(_has_many_rows(arg) for arg in args if isinstance(arg, Batch))
-        options = _OPTIONS_FOR_MANY_ROWS if has_many_rows else _COMPILER_OPTIONS
+        options = _OPTIONS_FOR_MANY_ROWS if has_many_rows else COMPILER_OPTIONS
         return jax.jit(self._function, compiler_options=options)
 
     def _loaded_or_compiled(
