@@ -81,6 +81,8 @@ _ALIKE = 2
 _NUMBERS_OF_A_PART = 2**20
 """In the widest array of a pass: over fewer it takes no longer than threads take to meet."""
 _DRAWS = 10_000
+_ONE_OPTIMUM = 1e-9
+"""Bounds per row of sweeps that end at one optimum differ by less; which is higher is rounding's choice."""
 
 
 class StepError(ArithmeticError):
@@ -705,7 +707,7 @@ class StreamLearner:
         return starts[self._best_of(starts, rows, prior, scale)]
 
     def _best_of(self, starts: list[Blocks], rows: np.ndarray, prior: Blocks, scale: Scale) -> int:
-        """Which start's sweeps over the rows reach the highest bound for a prior."""
+        """Which start's sweeps over the rows reach the highest bound for a prior; of those that reach one, the first."""
         plain = SVB()
         trial = stepper(self.model, plain)
         settings = settings_of(plain, self.tolerance, self.max_sweeps)
@@ -717,7 +719,8 @@ class StreamLearner:
                 settings, plain.init(prior), belief, prior, *units, batch, zero, zero
             )
             bounds.append(float(trial.read_facts(np.asarray(flat)).bound))
-        return int(np.argmax(np.nan_to_num(bounds, nan=-np.inf)))
+        reached = np.nan_to_num(bounds, nan=-np.inf)
+        return int(np.argmax(reached >= reached.max() - _ONE_OPTIMUM * rows.shape[1]))
 
     def _adjusted(
         self, state: LearnerState, rows: np.ndarray

@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.outcome import Outcome
@@ -66,8 +65,8 @@ def _check_steps(learner: StreamLearner, stream: list[dict[str, np.ndarray]]) ->
         after, info = learner.step(state, batch)
         agree(
             "memory keeps its structure",
-            [(leaf.shape, leaf.dtype) for leaf in map(jnp.asarray, jax.tree.leaves(after.memory))],
-            [(leaf.shape, leaf.dtype) for leaf in map(jnp.asarray, jax.tree.leaves(state.memory))],
+            [(leaf.shape, leaf.dtype) for leaf in map(np.asarray, jax.tree.leaves(after.memory))],
+            [(leaf.shape, leaf.dtype) for leaf in map(np.asarray, jax.tree.leaves(state.memory))],
         )
         close(
             "belief is a view of the memory",
