@@ -24,9 +24,9 @@ LEARN = """
 import hashlib, jax, numpy as np, streambayes as sb
 from jax import stages
 compiled = []
-def compile(lowered, *args, original=stages.Lowered.compile):
+def compile(lowered, *args, original=stages.Lowered.compile, **options):
     compiled.append(lowered)
-    return original(lowered, *args)
+    return original(lowered, *args, **options)
 stages.Lowered.compile = compile
 {before}
 learner = sb.StreamLearner(sb.models.BetaBinomial("x"), {policy}, watch=False)

@@ -9,7 +9,7 @@ import pytest
 
 import streambayes as sb
 from streambayes._core.precision import float64_scope
-from streambayes._core.program import COMPILER_OPTIONS
+from streambayes._core.program import options_for
 from streambayes._core.scale import Scale
 from streambayes.families import Blocks
 from streambayes.forgetting import MHPP, SVB, Auto
@@ -159,7 +159,7 @@ def test_sizes_of_steps(model: str, policy: str) -> None:
         ),
     )
     with float64_scope():
-        step = jax.jit(learner._stepper.learned, compiler_options=COMPILER_OPTIONS).lower(*given)
+        step = jax.jit(learner._stepper.learned, compiler_options=options_for()).lower(*given)
         kernels = step.compile().as_text().count(" fusion(")
     lines = step.as_text().count("\n")
     most = SIZES[model, policy]

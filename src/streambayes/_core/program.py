@@ -28,7 +28,14 @@ from streambayes._core.folder import NotPrivateError, make_private, own_files
 from streambayes._core.precision import float64_scope
 from streambayes._core.structure import ForeignError, describe, restore
 
-__all__ = ["Program", "caches_of_the_user", "compile_cache", "folder_for_programs", "prepared"]
+__all__ = [
+    "Program",
+    "caches_of_the_user",
+    "compile_cache",
+    "folder_for_programs",
+    "options_for",
+    "prepared",
+]
 
 _VARIABLE = "STREAMBAYES_COMPILE_CACHE"
 _OFF = ("", "0", "off", "false", "no")
@@ -41,11 +48,9 @@ _MOST_HELD = 500
 """Of programs in memory, and memory maps of the process; the fewest of them are held all the same."""
 _FEWEST_HELD = 4
 _AT_ONCE = 4
-COMPILER_OPTIONS = {"xla_disable_hlo_passes": "tree_reduction_rewriter"}
-"""On CPUs that pass makes two kernels of a sum over more than 32 entries, and kernels are what takes time to compile."""
 _FEW_ROWS = 512
-_OPTIONS_FOR_MANY_ROWS = {**COMPILER_OPTIONS, "xla_cpu_prefer_vector_width": 512}
-"""The widest vectors that the processor has: XLA's own choice is half of them, at which exponentials take twice as long."""
+_MANY_ROWS = 4096
+_NO_SUCH_OPTION = "No such compile option"
 _chosen: Path | str | None = None
 
 
@@ -64,6 +69,7 @@ class Program:
             if there is more to it. Then the next process traces it anew and JAX finds what XLA has made of it, as it does
             for models and policies of someone else's.
         sets: An object and its attribute that tracing sets, if there is one: it is kept beside the program.
+        repeats: Whether the program passes over the rows of a batch again and again.
     """
 
     def __init__(
@@ -72,10 +78,12 @@ class Program:
         *,
         of: tuple[Any, ...] = (),
         sets: tuple[Any, str] | None = None,
+        repeats: Callable[[Batch], bool] = lambda _: False,
     ) -> None:
         self._function = function
         self._of = of
         self._sets = sets
+        self._repeats = repeats
         self._shapes: dict[Any, _Shape] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -105,11 +113,29 @@ class Program:
         of = (*self._of, *sorted(kwargs.items())) if self._of else ()
         function: Any = functools.partial(self._function, **kwargs)
         function.__name__ = getattr(self._function, "__name__", "program")
-        return _Finder(function, of, self._sets)
+        return _Finder(function, of, self._sets, self._repeats)
 
 
-def _has_many_rows(batch: Batch) -> bool:
-    return batch.values.size > _FEW_ROWS * max(len(batch.columns), 1)
+def options_for(num_rows: int = 0, *, repeats: bool = False) -> dict[str, Any]:
+    """How XLA is to compile a program for a processor: mostly what takes least time to compile.
+
+    Its newer way to write kernels takes twice as long to compile. They run faster where exponentials of many rows are taken
+    again and again, and as fast elsewhere; so do, over few rows, kernels that are little optimised.
+
+    Args:
+        num_rows: Of the batches that the program takes.
+        repeats: Whether it passes over them again and again.
+    """
+    has_long_loops = repeats and num_rows > _FEW_ROWS
+    options: dict[str, Any] = {
+        # two kernels of a sum over more than 32 entries, and kernels are what takes time to compile
+        "xla_disable_hlo_passes": "tree_reduction_rewriter",
+        "xla_cpu_use_fusion_emitters": has_long_loops,
+    }
+    if has_long_loops or num_rows > _MANY_ROWS:
+        # the widest vectors that there are: XLA's own choice is half, at which exponentials take twice as long
+        return {**options, "xla_cpu_prefer_vector_width": 512}
+    return {**options, "xla_backend_optimization_level": 1}
 
 
 @contextlib.contextmanager
@@ -142,11 +168,16 @@ class _Finder:
     """What is compiled of a function, for different arguments; it is held by whoever calls it."""
 
     def __init__(
-        self, function: Callable[..., Any], of: tuple[Any, ...], sets: tuple[Any, str] | None
+        self,
+        function: Callable[..., Any],
+        of: tuple[Any, ...],
+        sets: tuple[Any, str] | None,
+        repeats: Callable[[Batch], bool],
     ) -> None:
         self._function = function
         self._of = of
         self._sets = sets
+        self._repeats = repeats
         self._lock = threading.Lock()  # what one thread compiles another one waits for
         self._found: dict[Any, Any] = {}
 
@@ -155,7 +186,7 @@ class _Finder:
         device = _device()
         for_what = None if _is_watched() else given(args, device)
         if for_what is None:
-            return self._traced(args)
+            return self._traced()
         key = for_what, device, _settings()
         with self._lock:
             found = self._found.get(key)
@@ -172,16 +203,27 @@ class _Finder:
         """For how many kinds of arguments it has one."""
         return len(self._found)
 
-    def _traced(self, args: tuple[Any, ...]) -> Callable[..., Any]:
+    def _traced(self) -> Callable[..., Any]:
         """What JAX makes of the function, for arguments that no program takes."""
         with self._lock:
-            function: Callable[..., Any] = self._found.setdefault(None, self._jit(args))
+            function: Callable[..., Any] = self._found.setdefault(None, jax.jit(self._function))
         return function
 
-    def _jit(self, args: tuple[Any, ...]) -> Any:
-        has_many_rows = any(_has_many_rows(arg) for arg in args if isinstance(arg, Batch))
-        options = _OPTIONS_FOR_MANY_ROWS if has_many_rows else COMPILER_OPTIONS
-        return jax.jit(self._function, compiler_options=options)
+    def _compiled(self, args: tuple[Any, ...], device: jax.Device) -> jax.stages.Compiled:
+        if device.platform != "cpu":
+            return jax.jit(self._function).lower(*args).compile()
+        batches = [arg for arg in args if isinstance(arg, Batch)]
+        num_rows = max(
+            [batch.values.size // max(len(batch.columns), 1) for batch in batches] or [0]
+        )
+        options = options_for(num_rows, repeats=any(map(self._repeats, batches)))
+        lowered = jax.jit(self._function).lower(*args)
+        try:
+            return lowered.compile(compiler_options=options)
+        except jax.errors.JaxRuntimeError as error:
+            if _NO_SUCH_OPTION not in str(error):
+                raise
+            return lowered.compile()  # another XLA, which has others
 
     def _loaded_or_compiled(
         self, args: tuple[Any, ...], for_what: Given, device: jax.Device
@@ -190,8 +232,8 @@ class _Finder:
         found = None if path is None else self._loaded(path, for_what, device)
         if found is None:
             # the programs that JAX keeps by itself are those that are not kept here
-            with _kept() if path is None else contextlib.nullcontext():
-                found = self._jit(args).lower(*args).compile()
+            with _kept() if path is None else _kept_by_no_other():
+                found = self._compiled(args, device)
             if path is not None:
                 self._write(path, found)
         return found
@@ -428,6 +470,13 @@ def _kept() -> Iterator[None]:
             if _Compiling.threads_kept == 0:
                 _set(_Compiling.before)
                 compilation_cache.reset_cache()  # it would stay with our folder otherwise
+
+
+@contextlib.contextmanager
+def _kept_by_no_other() -> Iterator[None]:
+    """JAX goes on with a cache directory after it was taken away, and what it has read there cannot be written again."""
+    compilation_cache.reset_cache()
+    yield
 
 
 def _set(settings: dict[str, Any]) -> dict[str, Any]:

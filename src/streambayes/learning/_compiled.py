@@ -117,9 +117,11 @@ class Scorer:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.score = Program(self.scored, of=("score", model))
-        self.log_predictive = Program(self.densities, of=("log_predictive", model))
-        self.predict = Program(self._predict, of=("predict", model))
+        self.score = Program(self.scored, repeats=model.has_hidden, of=("score", model))
+        self.log_predictive = Program(
+            self.densities, repeats=model.has_hidden, of=("log_predictive", model)
+        )
+        self.predict = Program(self._predict, repeats=model.has_hidden, of=("predict", model))
         self.sample = Program(self._sample, of=("sample", model))
         self.start = Program(self._start, of=("start", model))
         self.start_apart = Program(self._start_apart, of=("start_apart", model))
@@ -237,13 +239,15 @@ class Stepper:
         self._layout: tuple[Any, list[tuple[int, ...]]] | None = None
         self._widths: dict[Any, int] = {}
         many = jax.vmap(self._learn, in_axes=(None, *(0,) * 8))
-        of, sets = (model, kind), (self, "_layout")
-        self.learn = Program(self._learn, of=("learn", *of), sets=sets)
-        self.learn_several = Program(self._learn_several, of=("several", *of), sets=sets)
-        self.learn_many = Program(many, of=("many", *of), sets=sets)
-        self.lay_out = Program(self._laid_out, of=("lay_out", *of))
-        self.turn_laid = Program(self._laid_turn, of=("turn_laid", *of))
-        self.pass_piece = Program(self.piece_passed, of=("pass", *of))
+        of, sets, hides = (model, kind), (self, "_layout"), model.has_hidden
+        self.learn = Program(self._learn, of=("learn", *of), sets=sets, repeats=hides)
+        self.learn_several = Program(
+            self._learn_several, of=("several", *of), sets=sets, repeats=hides
+        )
+        self.learn_many = Program(many, of=("many", *of), sets=sets, repeats=hides)
+        self.lay_out = Program(self._laid_out, of=("lay_out", *of), repeats=hides)
+        self.turn_laid = Program(self._laid_turn, of=("turn_laid", *of), repeats=hides)
+        self.pass_piece = Program(self.piece_passed, of=("pass", *of), repeats=hides)
         self.begin = Program(self._begin, of=("begin", *of))
         self.turn = Program(self._turn, of=("turn", *of))
         self.finish = Program(self._finish, of=("finish", *of), sets=sets)
@@ -290,40 +294,44 @@ class Stepper:
         Returns the memory after the last or the failed one, the rows seen then, what batches have left, and
         how many batches that is of. The program is the same for every count.
         """
-        policy = self.policy_of(settings)
-        shift, factor = scale.shift, scale.factor
 
+        @jax.jit  # traced once for its shapes and for the loop
         def learned(
-            number: Array, memory: Any, belief: AbstractBelief, rows_seen: Array
-        ) -> tuple[Any, Facts, Left]:
+            number: Array, memory: Any, belief: AbstractBelief, rows_seen: Array, given: Any
+        ) -> tuple[Any, Array, Left]:
+            settings, prior, scale, batches, elapsed = given
+            policy = self.policy_of(settings)
+            units = scale.shift, scale.factor
             batch = jax.tree.map(lambda leaf: leaf[number], batches)
             score = None
             if with_scores:
                 forecast = policy.forecast(memory, belief) if policy.has_forecast else belief
                 wide = batch.with_values(batch.values.astype(float))
-                densities = scorer(self.model).densities(forecast, shift, factor, wide)
+                densities = scorer(self.model).densities(forecast, *units, wide)
                 score = jnp.where(batch.mask, densities, 0.0).sum()
             memory, message, facts = self.learned(
-                settings, memory, belief, prior, shift, factor, batch, rows_seen, elapsed[number]
+                settings, memory, belief, prior, *units, batch, rows_seen, elapsed[number]
             )
+            failed = jnp.stack([facts.outcome == bad for bad in Outcome if bad.failed]).any()
             believed = policy.belief(memory) if with_beliefs else None
-            return memory, facts, Left(message, self._flat(facts), believed, score)
+            left = Left(message, self._flat(facts), believed, score)
+            return (memory, facts.num_observations), failed, left
+
+        policy, given = self.policy_of(settings), (settings, prior, scale, batches, elapsed)
 
         def going(at: tuple[Any, ...]) -> Any:
             return (at[0] < count) & ~at[-1]
 
         def body(at: tuple[Any, ...]) -> tuple[Any, ...]:
             number, memory, belief, seen, left, _ = at
-            memory, facts, each = learned(number, memory, belief, seen)
-            failed = jnp.stack([facts.outcome == bad for bad in Outcome if bad.failed]).any()
+            (memory, num_rows), failed, each = learned(number, memory, belief, seen, given)
             left = jax.tree.map(lambda every, one: every.at[number].set(one), left, each)
-            seen = seen + facts.num_observations
-            return number + 1, memory, policy.belief(memory), seen, left, failed
+            return number + 1, memory, policy.belief(memory), seen + num_rows, left, failed
 
         start = (jnp.zeros((), int), memory, belief, rows_seen)
         left = jax.tree.map(
             lambda one: jnp.zeros((*elapsed.shape, *one.shape), one.dtype),
-            jax.eval_shape(lambda: learned(*start)[2]),
+            jax.eval_shape(learned, *start, given)[2],
         )
         number, memory, _, seen, left, _ = jax.lax.while_loop(
             going, body, (*start, left, jnp.zeros((), bool))

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple, final, get_args
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from streambayes._core.batch import Batch
 from streambayes._core.column import CATEGORY, Column
 from streambayes._core.outcome import Outcome
-from streambayes._core.precision import float64_scope
+from streambayes._core.precision import float64_scope, to_host
 from streambayes._core.program import prepared
 from streambayes._core.pytree import is_definition
 from streambayes._core.scale import Scale
@@ -298,13 +298,22 @@ class StreamLearner:
         )
         return after, self._info(facts, num_rows, outcome, seen, events)
 
-    def others_prepared(self, state: LearnerState) -> AbstractContextManager[None]:
-        """While the first step of a run compiles its program, the one that follows it is loaded or compiled."""
-        watch = state.watch
-        if watch is None:
-            return nullcontext()
-        made = noter(self.model)
-        return prepared(lambda: made.prepare(watch, state.prior, state.scale, None))
+    def others_prepared(
+        self, state: LearnerState, batch: Any, *, with_scores: bool
+    ) -> AbstractContextManager[None]:
+        """While the first step of a run compiles its program, those that follow it are loaded or compiled."""
+        watch, preparations = state.watch, []
+        if watch is not None:
+            made = noter(self.model)
+            preparations.append(lambda: made.prepare(watch, state.prior, state.scale, None))
+        if with_scores and not isinstance(batch, Pieces | Shards):
+            preparations.append(lambda: self._prepare_score(state, batch))
+        return prepared(*preparations)
+
+    def _prepare_score(self, state: LearnerState, batch: Any) -> None:
+        rows = self._pad(read_rows(self.model, self._columns, batch))
+        belief = self._belief(state, "forecast")
+        self._scorer.score.prepare(belief, *_units(state.scale), rows)
 
     def _learned(self, state: LearnerState, batch: Any, elapsed: float) -> Learned:
         """What is learned of checked rows, of a batch in pieces or of one on a cluster."""
@@ -370,7 +379,7 @@ class StreamLearner:
             return learned, ()  # workers keep hidden variables of the passes that were made
         rows = _some(self._some_rows(batch) if isinstance(batch, Pieces | Shards) else batch)
         best = learned
-        for key in jax.random.split(jax.random.key(0), self.num_restarts):
+        for key in jax.random.split(_key(0), self.num_restarts):
             with float64_scope():
                 blocks = self.forgetting.belief(learned.memory).summary()
                 start = self._scorer.start_apart(
@@ -700,8 +709,10 @@ class StreamLearner:
         """
         rows = _some(rows)
         batch, units = self._pad(rows), _units(scale)
-        keys = [key, *jax.random.split(key, self.num_restarts - 1)]
-        starts: list[Blocks] = [self._scorer.start(each, batch, prior, *units) for each in keys]
+        others = jax.random.split(key, self.num_restarts - 1) if self.num_restarts > 1 else ()
+        starts: list[Blocks] = [
+            to_host(self._scorer.start(each, batch, prior, *units)) for each in (key, *others)
+        ]
         if len(starts) == 1 or not rows.shape[1]:
             return starts[0]
         return starts[self._best_of(starts, rows, prior, scale)]
@@ -753,7 +764,7 @@ class StreamLearner:
         """Sweeps start from these rows, if that ends higher than where the last ones ended."""
         with float64_scope():
             seen = state.belief.summary()
-            fresh = self._best_start(jax.random.key(0), rows, state.prior, state.scale)
+            fresh = self._best_start(_key(0), rows, state.prior, state.scale)
             if self._best_of([seen, fresh], rows, seen, state.scale) == 0:
                 return state, ()
             belief = self.forgetting.belief(self.forgetting.init(fresh))
@@ -1011,7 +1022,13 @@ def start_key(seed: Any, place: str = "init") -> Any:
     if not -(2**63) <= seed < 2**63:
         message = f"{place}: seed must be a whole number of at most 63 bits"
         raise ValueError(message)
-    return jax.random.key(int(seed))
+    return _key(int(seed))
+
+
+def _key(seed: int) -> Any:
+    """``jax.random.key``, which compiles a program for it."""
+    halves: Any = np.array(divmod(seed % 2**64, 2**32), np.uint32)
+    return jax.random.wrap_key_data(halves, impl="threefry2x32")
 
 
 def check_time(time: Any) -> float:

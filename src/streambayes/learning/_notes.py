@@ -141,7 +141,8 @@ class Noter:
 
     def note(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Notes:
         """Notes on a step, by what was believed before and after it."""
-        (notes,) = self.note_several(before, jax.tree.map(lambda leaf: leaf[None], after), scale)
+        several = jax.tree.map(lambda leaf: leaf[None], to_host(after))
+        (notes,) = self.note_several(before, several, scale)
         for block in self.without_units(scale):
             for each in notes:
                 each.pop(block, None)

@@ -820,7 +820,10 @@ class _Driver:
             before = None
             if self._prequential and state.num_batches > 0:
                 before = _score(learner, state, batch, "forecast")
-            with learner.others_prepared(state) if self._is_new else contextlib.nullcontext():
+            others: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+            if self._is_new:
+                others = learner.others_prepared(state, train, with_scores=self._prequential)
+            with others:
                 after, info = learner.step(state, train, time=batch.time)
             self._is_new = False
         except (ValueError, TypeError, StepError) as error:
