@@ -11,7 +11,7 @@ import numpy as np
 from streambayes._core.batch import Batch
 from streambayes._core.column import CATEGORY, Column
 from streambayes._core.outcome import Outcome
-from streambayes._core.precision import float64_scope
+from streambayes._core.precision import float64_scope, to_host
 from streambayes._core.program import prepared
 from streambayes._core.pytree import is_definition
 from streambayes._core.scale import Scale
@@ -528,14 +528,14 @@ class StreamLearner:
         if not isinstance(num_rows, int) or num_rows < 1:
             message = f"sample: num_rows must be a whole number of at least 1, got {num_rows}"
             raise ValueError(message)
-        key = start_key(seed, "sample")
-        belief = self._belief(state, using)
+        check_seed(seed, "sample")
+        rng = np.random.default_rng(seed % 2**64)
+        belief = to_host(self._belief(state, using))
         with float64_scope():
-            drawn = self._scorer.sample(belief, key, num_rows=num_rows)
-            held = {name: np.asarray(values) for name, values in drawn.items()}
+            drawn = self.model.draw(rng, belief.sample(rng, num_rows))
         columns = {}
         for column, shift, factor in zip(self._columns, *_units(state.scale), strict=True):
-            columns[column.name] = column.decode(shift + factor * held[column.name])
+            columns[column.name] = column.decode(shift + factor * drawn[column.name])
         return columns
 
     def predict_next(self, state: LearnerState, *, level: float = 0.9) -> PosteriorSummary:
@@ -1003,15 +1003,20 @@ def needs_time(policy: Policy) -> str:
     )
 
 
-def start_key(seed: Any, place: str = "init") -> Any:
-    """The random key of a start; ``TypeError`` if the seed is no whole number."""
+def start_key(seed: Any) -> Any:
+    """The random key of a start."""
+    check_seed(seed, "init")
+    return jax.random.key(int(seed))
+
+
+def check_seed(seed: Any, place: str) -> None:
+    """``TypeError`` or ``ValueError`` unless a seed is a whole number of at most 63 bits."""
     if not isinstance(seed, int | np.integer):
         message = f"{place}: seed must be a whole number, got {seed!r}"
         raise TypeError(message)
     if not -(2**63) <= seed < 2**63:
         message = f"{place}: seed must be a whole number of at most 63 bits"
         raise ValueError(message)
-    return jax.random.key(int(seed))
 
 
 def check_time(time: Any) -> float:
