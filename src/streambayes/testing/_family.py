@@ -280,7 +280,7 @@ def _require_close(law: str, found: Any, wanted: Any, scale: Any = None) -> None
     found, wanted = np.asarray(found), np.asarray(wanted)
     finite = np.isfinite(wanted)
     if scale is None:
-        scale = np.abs(wanted[finite]).max(initial=0.0)
+        scale = np.abs(wanted[finite]).max(initial=1e-6)  # 0 by cancellation is so to rounding
     _require(found.shape == wanted.shape, f"{law}: shape {found.shape} where {wanted.shape} is due")
     error = np.abs(np.where(finite, found, 0.0) - np.where(finite, wanted, 0.0))
     same = np.where(finite, error <= _RTOL * scale, found == wanted)
