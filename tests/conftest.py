@@ -4,6 +4,7 @@ from pathlib import Path
 
 import hypothesis
 import jax
+import numpy as np
 import pytest
 
 from streambayes._core.program import caches_of_the_user, folder_for_programs
@@ -30,6 +31,12 @@ def pytest_terminal_summary(terminalreporter):
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
             terminalreporter.write_line(f"{name}: {value}")
+
+
+@pytest.fixture
+def rng():
+    """A NumPy generator with a fixed seed."""
+    return np.random.default_rng(20170806)
 
 
 @pytest.fixture

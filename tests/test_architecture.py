@@ -82,6 +82,7 @@ def test_import_changes_no_setting_and_starts_no_device():
 import jax, warnings
 before = dict(jax.config.values), list(warnings.filters)
 import streambayes, streambayes.testing
+assert streambayes.__all__
 assert before == (dict(jax.config.values), list(warnings.filters))
 import jax._src.xla_bridge as bridge
 assert not bridge._backends
@@ -94,10 +95,51 @@ def test_import_loads_no_extra():
     code = """
 import sys
 import streambayes
+assert not {'jax', 'numpy'} & set(sys.modules)  # before something of it is asked for
+assert streambayes.run
 extras = {'narwhals', 'safetensors', 'matplotlib', 'typer', 'rich', 'pandas', 'polars', 'pyarrow', 'scipy'}
 print(sorted(extras & set(sys.modules)))
 """
     assert run(code).strip() == "[]"
+
+
+def test_what_is_public_is_there_as_if_it_had_been_imported():
+    """Also where a part of it was imported first, of itself or by name."""
+    code = """
+import streambayes.models
+import streambayes as sb
+from streambayes import Network, datasets
+assert sb.Network is Network is streambayes.models.Network
+assert sb.models is streambayes.models and sb.datasets is datasets and sb.learning
+assert set(sb.__all__) <= set(dir(sb))
+try:
+    sb.netwrok
+except AttributeError as error:
+    print(error)
+from streambayes import *
+assert run is sb.run
+"""
+    assert run(code).strip() == "module 'streambayes' has no attribute 'netwrok'"
+
+
+@pytest.mark.parametrize(
+    "command", ["", "run", "init", "compare", "demo", "reproduce gps", "watch"]
+)
+def test_help_does_not_wait_for_jax(command):
+    code = f"""
+import sys
+from streambayes.cli import main
+sys.argv = ["streambayes", *{command.split()}, "--help"]
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+heavy = {{'jax', 'numpy', 'scipy', 'pyarrow', 'matplotlib'}}
+print(sorted(heavy & set(sys.modules)))
+"""
+    *said, last = run(code).splitlines()
+    assert "Usage" in "".join(said)
+    assert last == "[]"
 
 
 def test_extras_are_named_when_missing():

@@ -1,121 +1,30 @@
 """Bayesian models of data streams that know what to forget."""
 
-from streambayes import (
-    datasets,
-    distributed,
-    families,
-    forgetting,
-    metrics,
-    models,
-    reports,
-    sources,
-)
-from streambayes._core.kernel import gpu_kernel
-from streambayes._core.outcome import Outcome
-from streambayes._core.program import compile_cache
-from streambayes._core.pytree import definition, number, pytree
-from streambayes.checkpoint import Checkpoint, Checkpoints, load, save
-from streambayes.drift import Drift, DriftEvent, DriftMonitor, find_drift
-from streambayes.families import (
-    Beta,
-    Dirichlet,
-    Gamma,
-    MultivariateNormal,
-    MultivariateNormalGamma,
-    Normal,
-    NormalGamma,
-    NormalWishart,
-    TruncatedExponential,
-    TruncatedNormal,
-)
-from streambayes.forgetting import HPP, MHPP, PVB, SVB, SVI, Auto, Fading, PowerPrior
-from streambayes.learning import (
-    Classification,
-    Comparison,
-    LearnerState,
-    ManyInfo,
-    ManyStates,
-    Prediction,
-    Run,
-    SchemaPolicy,
-    Score,
-    StepError,
-    StepInfo,
-    StepRecord,
-    StreamBatch,
-    StreamLearner,
-    compare,
-    many,
-    merge,
-    read_records,
-    run,
-)
-from streambayes.models import Network
-from streambayes.sources import batches
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "HPP",
-    "MHPP",
-    "PVB",
-    "SVB",
-    "SVI",
-    "Auto",
-    "Beta",
-    "Checkpoint",
-    "Checkpoints",
-    "Classification",
-    "Comparison",
-    "Dirichlet",
-    "Drift",
-    "DriftEvent",
-    "DriftMonitor",
-    "Fading",
-    "Gamma",
-    "LearnerState",
-    "ManyInfo",
-    "ManyStates",
-    "MultivariateNormal",
-    "MultivariateNormalGamma",
-    "Network",
-    "Normal",
-    "NormalGamma",
-    "NormalWishart",
-    "Outcome",
-    "PowerPrior",
-    "Prediction",
-    "Run",
-    "SchemaPolicy",
-    "Score",
-    "StepError",
-    "StepInfo",
-    "StepRecord",
-    "StreamBatch",
-    "StreamLearner",
-    "TruncatedExponential",
-    "TruncatedNormal",
-    "__version__",
-    "batches",
-    "compare",
-    "compile_cache",
-    "datasets",
-    "definition",
-    "distributed",
-    "families",
-    "find_drift",
-    "forgetting",
-    "gpu_kernel",
-    "load",
-    "many",
-    "merge",
-    "metrics",
-    "models",
-    "number",
-    "pytree",
-    "read_records",
-    "reports",
-    "run",
-    "save",
-    "sources",
-]
+if TYPE_CHECKING:
+    from streambayes._public import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        """All that is public is imported when something of it is first asked for.
+
+        What needs none of it does not wait a second for JAX, such as the command's help.
+        """
+        if "__all__" not in globals() and (name == "__all__" or not name.startswith("_")):
+            from streambayes import _public
+
+            if hasattr(_public, "__all__"):  # else it asks itself, half imported
+                globals().update({each: getattr(_public, each) for each in _public.__all__})
+                globals()["__all__"] = _public.__all__
+                if name in globals():
+                    return globals()[name]
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+
+    def __dir__() -> list[str]:
+        if "__all__" not in globals():
+            __getattr__("__all__")
+        return sorted(globals())

@@ -1,6 +1,9 @@
 """Streams that drift in a known way: what is drawn is what the truth says."""
 
 import re
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -390,6 +393,39 @@ def test_what_is_no_network():
         make_drift(sb.models.BetaBinomial("x"))
     with pytest.raises(TypeError, match="make_drift: blocks must be a list of names, got 'x'"):
         make_drift(PAIR, blocks="x")
+
+
+def test_nothing_is_compiled_for_draws():
+    """In a process of its own: a stream of every kind of variable, its truth, and rows of a forecast."""
+    code = """
+        import jax, numpy as np, streambayes as sb
+        compiled = []
+        jax.monitoring.register_event_duration_secs_listener(
+            lambda event, *_, **__: compiled.append(event) if event.endswith("backend_compile_duration") else None
+        )
+        net = sb.Network()
+        z = net.categorical("z", 3, latent=True)
+        rain = net.bernoulli("rain", parents=[z])
+        net.multivariate_normal(["p", "q"], parents=[rain])
+        net.normal(["x", "u"], parents=[z])
+        for place, coefficients in enumerate(("joint", "independent", "conjugate")):
+            net.normal([f"y{place}", f"w{place}"], parents=["x", rain], coefficients=coefficients)
+        net.exponential("t")
+        net.poisson("k", parents=[z])
+        for kind in ("abrupt", "outliers"):
+            stream = sb.datasets.make_drift(net, kind, num_batches=6, num_rows=50)
+            assert len(list(stream)) == 6
+            assert np.isfinite(list(stream.truth(5).values())).all()
+        assert not compiled, len(compiled)
+        gaussian = sb.StreamLearner(sb.models.Gaussian(["x", "y"]))
+        state = gaussian.init({"x": [1.0, 2.0], "y": [3.0, 5.0]})
+        compiled.clear()
+        assert np.isfinite(gaussian.sample(state, 100)["y"]).all()
+        assert not compiled, len(compiled)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 class TestLearning:

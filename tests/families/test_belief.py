@@ -121,14 +121,14 @@ def test_predictive_of_a_bank_is_the_mixture():
         close(found.cdf(median), jnp.full(shape, 0.5), rtol=1e-10)
 
 
-def test_draws_of_a_point_are_those_of_its_family(key):
+def test_draws_of_a_point_are_those_of_its_families():
     point = Point(blocks())
-    with float64_scope():
-        for name, family in point.blocks.params.items():
-            close(point.sample(name, key, 5, key), family.sample(key, 5), rtol=0.0)
+    drawn, again = point.sample(np.random.default_rng(0), 5), np.random.default_rng(0)
+    for name, family in point.blocks.params.items():
+        close(drawn[name], family.sample(again, 5), rtol=0.0)
 
 
-def test_draws_of_a_bank_come_from_members_by_their_weights(key):
+def test_draws_of_a_bank_come_from_members_by_their_weights(rng):
     """Members that lie far apart, so that each draw tells where it is from."""
     weights = np.array([[0.2, 0.9], [0.5, 0.05], [0.3, 0.05]])  # members, blocks
     centres = np.array([1.0, 10.0, 100.0])
@@ -142,8 +142,7 @@ def test_draws_of_a_bank_come_from_members_by_their_weights(key):
     many = bank([1.0, 1.0, 1.0], *members)
     many.log_weights["rate"] = np.log(weights)
     num_draws = 4000
-    with float64_scope():
-        drawn = np.asarray(many.sample("rate", key, num_draws, key))
+    drawn = many.sample(rng, num_draws)["rate"]
     assert drawn.shape == (num_draws, 2)
     away = np.abs(drawn[..., None] / centres - 1.0)
     assert away.min(-1).max() < 0.1  # ten standard deviations of a member
@@ -158,7 +157,7 @@ def test_draws_of_a_bank_come_from_members_by_their_weights(key):
     assert abs(again - 0.25) < 5.0 * np.sqrt(0.25 * 0.75 / num_draws)
 
 
-def test_draws_of_a_bank_keep_the_parts_of_a_parameter_together(key):
+def test_draws_of_a_bank_keep_the_parts_of_a_parameter_together(rng):
     """A mean and its precision come from one member."""
     members = [
         Blocks(
@@ -168,8 +167,7 @@ def test_draws_of_a_bank_keep_the_parts_of_a_parameter_together(key):
         for m, p in ((-5.0, 1.0), (5.0, 100.0))
     ]
     many = bank([0.5, 0.5], *members)
-    with float64_scope():
-        mean, precision = (np.asarray(part) for part in many.sample("mean", key, 500, key))
+    mean, precision = many.sample(rng, 500)["mean"]
     assert mean.shape == precision.shape == (500, 1)
     np.testing.assert_array_equal(mean > 0, precision > 10)
     assert 0 < (mean > 0).sum() < 500

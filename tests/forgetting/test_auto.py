@@ -381,8 +381,7 @@ def test_samples_of_a_bank_choose_for_all_blocks_or_for_each(is_joint):
         members = Blocks.of_prior({"a": far, "b": far})
         weights = dict.fromkeys("ab", np.log(np.full((2, 2), 0.5)))
         bank = Bank(log_weights=weights, members=members, is_joint=is_joint)
-        keys = jax.random.split(jax.random.key(0), 3)
-        a, b = (np.asarray(bank.sample(name, keys[k], 400, keys[2])) for k, name in enumerate("ab"))
+        a, b = bank.sample(np.random.default_rng(0), 400).values()
     drawn = np.concatenate([a, b], 1) > 0.0
     alike = (drawn == drawn[:, :1]).all(1).mean()
     assert alike == (1.0 if is_joint else pytest.approx(0.125, abs=0.06))

@@ -116,8 +116,8 @@ STRATEGIES = {
 
 
 @pytest.mark.parametrize("name", MEMBERS)
-def test_laws(name, key):
-    check_family(MEMBERS[name], key)
+def test_laws(name, rng):
+    check_family(MEMBERS[name], rng)
 
 
 def test_every_family_is_in_the_tables():
@@ -205,7 +205,7 @@ BROKEN = {
     "kl must agree": {"kl": lambda self, other: 1.001 * Normal.kl(self, other)},
     "entropy must agree": {"entropy": lambda self: Normal.entropy(self) + 1e-3},
     "log_prob must agree": {"log_prob": lambda self, x: Normal.log_prob(self, x) + 1e-3},
-    "over samples": {"sample": lambda self, key, size: 1.1 * Normal.sample(self, key, size)},
+    "over samples": {"sample": lambda self, rng, size: 1.1 * Normal.sample(self, rng, size)},
     "lerp of proper members": {
         "is_proper": lambda self: abs(abs(self.precision - 2.0) - 0.1) >= 0.1 - 1e-9
     },
@@ -216,19 +216,19 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("law", BROKEN)
-def test_a_broken_family_is_named(law, key):
+def test_a_broken_family_is_named(law, rng):
     with pytest.raises(AssertionError, match=f"Broken: .*{law}|Broken: {law}"):
-        check_family(_broken(**BROKEN[law]), key)
+        check_family(_broken(**BROKEN[law]), rng)
 
 
-def test_a_whole_family_made_the_same_way_passes(key):
-    check_family(_broken(), key)
+def test_a_whole_family_made_the_same_way_passes(rng):
+    check_family(_broken(), rng)
 
 
-def test_a_changed_setting_is_named(key):
+def test_a_changed_setting_is_named(rng):
     before = jax.config.jax_numpy_rank_promotion
     try:
         with pytest.raises(AssertionError, match="jax_numpy_rank_promotion"):
-            check_family(_broken(log_normalizer=_with_a_setting), key)
+            check_family(_broken(log_normalizer=_with_a_setting), rng)
     finally:
         jax.config.update("jax_numpy_rank_promotion", before)

@@ -81,12 +81,12 @@ def log_det(factor: Factor) -> Array:
     return 2.0 * xp.log(xp.diagonal(factor.lower, axis1=-2, axis2=-1)).sum(-1)
 
 
-def solve_lower(factor: Factor, right: Array) -> Array:
+def solve_lower(factor: Factor, right: Any) -> Array:
     r"""$L^{-1} B$ for $B$ of shape (..., d, k)."""
     return _product(factor.inverse, right)
 
 
-def solve_lower_transposed(factor: Factor, right: Array) -> Array:
+def solve_lower_transposed(factor: Factor, right: Any) -> Array:
     r"""$L^{-\top} B$."""
     return _product(xp.swapaxes(factor.inverse, -1, -2), right)
 

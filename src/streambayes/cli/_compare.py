@@ -1,15 +1,14 @@
 """streambayes compare: every policy on streams that drift in known ways, and on real ones."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from streambayes.cli._output import Output, Quiet, writing_into
+from streambayes.cli._output import writing_into
 from streambayes.cli._progress import bar
 from streambayes.experiments.forgetting import Found
 from streambayes.experiments.forgetting import compare as compare_policies
@@ -19,26 +18,8 @@ __all__ = ["compare", "show"]
 _QUICK = {"batch_sizes": (100, 1000), "seeds": (101, 102), "real": False}
 
 
-def compare(
-    output: Output,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Two seeds, batches of 100 and 1000, no real streams."),
-    ] = False,
-    new_kinds: Annotated[
-        bool,
-        typer.Option(
-            "--new-kinds",
-            help="Four other kinds of generated streams, on which nothing was chosen.",
-        ),
-    ] = False,
-    loans: Annotated[
-        Path | None,
-        typer.Option("--loans", help="Lending Club's file of loans, to be learned too."),
-    ] = None,
-    quiet: Quiet = False,
-) -> None:
-    """The comparison."""
+def compare(output: Path, *, quick: bool, new_kinds: bool, loans: Path | None, quiet: bool) -> None:
+    """Run the comparison and print what it found, unless asked to be quiet."""
     settings: dict[str, Any] = dict(_QUICK) if quick else {}
     with writing_into(output), bar(quiet=quiet) as advance:
         found = compare_policies(

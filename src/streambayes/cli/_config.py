@@ -15,6 +15,7 @@ from streambayes import forgetting, models, sources
 from streambayes._core.column import CONTINUOUS
 from streambayes._core.names import meant
 from streambayes.checkpoint import Checkpoints
+from streambayes.cli._failure import ConfigError
 from streambayes.cli._keys import (
     COLUMN,
     MODELS,
@@ -32,11 +33,7 @@ from streambayes.learning import SchemaPolicy, StreamLearner
 from streambayes.models import AbstractModel, Network
 from streambayes.sources import Source, SourceBatches
 
-__all__ = ["Config", "ConfigError", "read_config"]
-
-
-class ConfigError(ValueError):
-    """Something is wrong with a configuration; the message says what in one sentence."""
+__all__ = ["Config", "read_config"]
 
 
 @final

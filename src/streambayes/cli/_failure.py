@@ -6,13 +6,9 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from streambayes.cli._config import ConfigError
-
-__all__ = ["BAD_DATA", "EXIT_CODES", "FAILED", "LATE", "SIGNALS", "WRONG", "Failed", "telling"]
+__all__ = ["BAD_DATA", "EXIT_CODES", "FAILED", "LATE", "WRONG", "ConfigError", "Failed", "telling"]
 
 WRONG, BAD_DATA, FAILED, LATE = 2, 3, 4, 5
-SIGNALS = {"SIGINT": 130, "SIGTERM": 143}
-"""Exit codes of runs that a signal has stopped."""
 EXIT_CODES = (
     "Exit codes: 0 the stream has ended, or --until is reached; 2 bad configuration or arguments, nothing was "
     "started; 3 bad data or columns that changed, the state up to the batch before is saved; 4 the source or the "
@@ -21,6 +17,10 @@ EXIT_CODES = (
 _OUTSIDE = ("redis", "confluent_kafka", "jax", "jaxlib")
 """Packages whose errors are not mistakes of ours."""
 _POLICY = re.compile(r"(?:schema=)?SchemaPolicy\((\w+)='(\w+)'\)")
+
+
+class ConfigError(ValueError):
+    """Something is wrong with a configuration; the message says what in one sentence."""
 
 
 class Failed(Exception):  # noqa: N818  # how a command ends

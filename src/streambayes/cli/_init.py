@@ -8,12 +8,13 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, final
+from typing import Any, final
 
 import numpy as np
 import typer
 
 from streambayes._core.column import CATEGORY
+from streambayes._core.proposed import ProposedModel
 from streambayes.cli._config import read_config
 from streambayes.cli._output import saying_errors
 from streambayes.models import (
@@ -28,7 +29,6 @@ from streambayes.models import (
     propose,
 )
 from streambayes.models._column_kinds import OTHER_DATES
-from streambayes.models._proposal import ProposedModel
 from streambayes.models.network._variables import (
     AbstractDiscrete,
     AbstractVariable,
@@ -69,43 +69,15 @@ _PERIODS = {
 
 
 def init(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="CSV, Parquet or Arrow file, or a pattern such as 'trips/*.csv'."
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write; one that is there is left alone.")
-    ] = Path("stream.toml"),
-    response: Annotated[
-        str | None,
-        typer.Option(
-            "--response",
-            metavar="COLUMN",
-            help="Column to predict: a regression, or a classifier if it is one of categories.",
-        ),
-    ] = None,
-    regressors: Annotated[
-        str | None,
-        typer.Option(
-            "--regressors",
-            metavar="COLUMN,...",
-            help="Columns to predict it from; by default all that fit.",
-        ),
-    ] = None,
-    model: Annotated[
-        ProposedModel | None,
-        typer.Option("--model", help="Which model, without --response; by default one that fits."),
-    ] = None,
-    separator: Annotated[
-        str | None,
-        typer.Option(
-            "--separator", help="What separates cells of CSV files; by default it is told."
-        ),
-    ] = None,
+    data: str,
+    output: Path,
+    *,
+    response: str | None,
+    regressors: str | None,
+    model: ProposedModel | None,
+    separator: str | None,
 ) -> None:
-    """The configuration."""
+    """Look at the data, write the configuration and say what to do with it."""
     with saying_errors(output):
         if output.exists():
             message = f"{output} is already there; give another name with --output"

@@ -5,26 +5,18 @@ import dataclasses
 import datetime as dt
 import math
 import signal
-import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Self, final
 
-from streambayes.cli import leave
 from streambayes.cli._config import Config
-from streambayes.cli._failure import SIGNALS, WRONG, Failed, telling
+from streambayes.cli._failure import WRONG, Failed, telling
+from streambayes.cli._signals import SIGNALS, handling
 from streambayes.learning import Resumable, StepRecord, StreamBatch, read_records
 from streambayes.learning._record import RECORDS
 from streambayes.sources import SourceBatches
 
-__all__ = [
-    "LiveStream",
-    "Past",
-    "Until",
-    "left_by_signals",
-    "stopped_by_signals",
-    "wait_for_a_signal",
-]
+__all__ = ["LiveStream", "Past", "Until", "stopped_by_signals"]
 
 
 @final
@@ -165,13 +157,6 @@ class LiveStream(Resumable):
 
 
 @contextlib.contextmanager
-def left_by_signals() -> Iterator[None]:
-    """Before there is anything to end cleanly, a signal ends the program."""
-    with _handling(leave):
-        yield
-
-
-@contextlib.contextmanager
 def stopped_by_signals(stream: LiveStream) -> Iterator[None]:
     """The first signal ends the stream after the current batch; a second SIGINT interrupts at once."""
 
@@ -181,30 +166,5 @@ def stopped_by_signals(stream: LiveStream) -> Iterator[None]:
             raise KeyboardInterrupt
         stream.stop(name)
 
-    with _handling(handle):
+    with handling(handle):
         yield
-
-
-def wait_for_a_signal() -> None:
-    """Until Ctrl-C or SIGTERM."""
-    over = threading.Event()
-    with _handling(lambda *_: over.set()):
-        while not over.wait(1.0):  # where a wait without end could not be interrupted
-            pass
-
-
-@contextlib.contextmanager
-def _handling(handle: Callable[[int, Any], None]) -> Iterator[None]:
-    """Signals are handled so; nothing is changed in a thread, where that cannot be done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in SIGNALS]
-    # what is ignored stays so, such as Ctrl-C by a command in the background of a script
-    heeded = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, handle) for number in heeded}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -13,11 +13,11 @@ from typing import Any, Literal, Self, final
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
+from streambayes.cli._output import Form
 from streambayes.learning import StepRecord
 
-__all__ = ["Form", "Level", "Log", "log_of", "mean_rho", "warnings_in"]
+__all__ = ["Level", "Log", "log_of", "mean_rho", "warnings_in"]
 
-Form = Literal["text", "json"]
 Level = Literal["info", "warning", "error"]
 
 

@@ -4,15 +4,17 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-__all__ = ["Output", "OutputError", "Quiet", "prepare", "saying_errors", "writing_into"]
+__all__ = ["Form", "Output", "OutputError", "Quiet", "prepare", "saying_errors", "writing_into"]
 
 Output = Annotated[
     Path, typer.Option("--output", "-o", help="Folder to write into; made if it is not there.")
 ]
+Form = Literal["text", "json"]
+"""Of what a run says while it goes on."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write the files and print nothing.")]
 
 

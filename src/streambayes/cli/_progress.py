@@ -2,18 +2,20 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-from streambayes.experiments._contest import Advance
+if TYPE_CHECKING:
+    from streambayes.experiments._contest import Advance
 
 __all__ = ["bar"]
 
 
 @contextlib.contextmanager
-def bar(*, quiet: bool) -> Iterator[Advance]:
+def bar(*, quiet: bool) -> "Iterator[Advance]":
     """A function to call with what is being done, how much is done and how much there is."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     errors = Console(stderr=True)
     with Progress(
         TextColumn("{task.percentage:3.0f} %"),

@@ -5,10 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from streambayes import experiments
-from streambayes.cli._artificial import reproduce_artificial
-from streambayes.cli._contest import show_contest
 from streambayes.cli._output import Output, Quiet, writing_into
+from streambayes.cli._signals import left_by_signals
 
 __all__ = ["reproduce"]
 
@@ -75,6 +73,9 @@ def artificial(
     quiet: Quiet = False,
 ) -> None:
     """The artificial experiment."""
+    with left_by_signals():
+        from streambayes.cli._artificial import reproduce_artificial
+
     with writing_into(output):
         reproduce_artificial(output, seed=seed, quiet=quiet)
 
@@ -107,6 +108,10 @@ def electricity(
     quiet: Quiet = False,
 ) -> None:
     """The Electricity experiment."""
+    with left_by_signals():
+        from streambayes import experiments
+        from streambayes.cli._contest import show_contest
+
     with writing_into(output):
         show_contest(
             lambda advance: experiments.electricity.reproduce(
@@ -148,6 +153,10 @@ def gps(
     quiet: Quiet = False,
 ) -> None:
     """The GPS experiment."""
+    with left_by_signals():
+        from streambayes import experiments
+        from streambayes.cli._contest import show_contest
+
     with writing_into(output):
         show_contest(
             lambda advance: experiments.gps.reproduce(
@@ -181,6 +190,10 @@ def finance(
     quiet: Quiet = False,
 ) -> None:
     """The Finance experiment."""
+    with left_by_signals():
+        from streambayes import experiments
+        from streambayes.cli._contest import show_contest
+
     with writing_into(output):
         show_contest(
             lambda advance: experiments.finance.reproduce(

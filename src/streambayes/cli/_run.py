@@ -4,23 +4,17 @@ import contextlib
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
 from streambayes.cli._config import Config, read_config
-from streambayes.cli._failure import SIGNALS, WRONG, Failed, telling
-from streambayes.cli._live import (
-    LiveStream,
-    Past,
-    Until,
-    left_by_signals,
-    stopped_by_signals,
-    wait_for_a_signal,
-)
-from streambayes.cli._log import Form, Log, log_of, warnings_in
+from streambayes.cli._failure import WRONG, Failed, telling
+from streambayes.cli._live import LiveStream, Past, Until, stopped_by_signals
+from streambayes.cli._log import Log, log_of, warnings_in
 from streambayes.cli._metrics import Metrics
-from streambayes.cli._output import Quiet
+from streambayes.cli._output import Form
+from streambayes.cli._signals import SIGNALS, left_by_signals, wait_for_a_signal
 from streambayes.cli._summary import Ended, Tally, show_plan, show_summary, source_of
 from streambayes.learning import Run
 from streambayes.learning import run as learn
@@ -33,44 +27,17 @@ __all__ = ["run"]
 
 
 def run(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="File such as stream.toml.")],
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last checkpoint, if there is one.")
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check everything, say what would be done, write nothing."),
-    ] = False,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|MOMENT",
-            help="Stop after N batches in all, or after the batch whose time reaches a moment such as 2024-06-01.",
-        ),
-    ] = None,
-    dashboard: Annotated[
-        bool,
-        typer.Option(
-            "--dashboard", help="Serve a live page meanwhile, and until you press Ctrl-C."
-        ),
-    ] = False,
-    ends: Annotated[
-        bool,
-        typer.Option(
-            "--exit",
-            help="With --dashboard: end with the run, as soon as all who look at the page have seen its end.",
-        ),
-    ] = False,
-    log: Annotated[
-        Form | None,
-        typer.Option(
-            "--log",
-            help="Lines on standard error, as text or JSON; by default one line on a terminal that is written anew.",
-        ),
-    ] = None,
-    quiet: Quiet = False,
+    config: Path,
+    *,
+    resume: bool,
+    dry_run: bool,
+    until: str | None,
+    dashboard: bool,
+    ends: bool,
+    log: Form | None,
+    quiet: bool,
 ) -> None:
-    """The run."""
+    """Learn the stream and end with the code that says how it went, or say what would be done."""
     said = log_of(log, quiet=quiet)
     command = f"streambayes run {shlex.quote(str(config))}"
     try:

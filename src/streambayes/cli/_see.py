@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from streambayes.cli._live import wait_for_a_signal
 from streambayes.cli._output import Quiet, saying_errors
 from streambayes.cli._progress import bar
+from streambayes.cli._signals import left_by_signals, wait_for_a_signal
 
 __all__ = ["report", "serving", "watch"]
 
@@ -36,7 +36,8 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """The report."""
-    from streambayes.reports import write_report
+    with left_by_signals():
+        from streambayes.reports import write_report
 
     with saying_errors(output), bar(quiet=quiet) as advance:
         write_report(
@@ -74,7 +75,8 @@ def watch(
 ) -> None:
     """The live page."""
     with saying_errors(run):
-        from streambayes.dashboard import Dashboard
+        with left_by_signals():
+            from streambayes.dashboard import Dashboard
 
         page = Dashboard(run, host=host, port=port, token=token, false_alarms=false_alarms)
         typer.echo(f"{page.url}  (Ctrl-C ends it)")
@@ -86,7 +88,8 @@ def watch(
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[None]:
     """A live page of runs that a command learns, meanwhile and until the command is interrupted."""
-    from streambayes.dashboard import Dashboard
+    with left_by_signals():
+        from streambayes.dashboard import Dashboard
 
     with Dashboard(folder) as page:
         typer.echo(f"{page.url}  (the live page)")

@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from streambayes.cli._config import Config
-from streambayes.cli._failure import LATE, SIGNALS, WRONG, Failed, telling
+from streambayes.cli._failure import LATE, WRONG, Failed, telling
 from streambayes.cli._live import Past
 from streambayes.cli._log import Log
 from streambayes.cli._metrics import Metrics
+from streambayes.cli._signals import SIGNALS
 from streambayes.drift import Drift, DriftEvent, DriftMonitor
 from streambayes.learning import Scores, StepRecord
 from streambayes.learning._record import RECORDS

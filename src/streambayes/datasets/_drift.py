@@ -1,17 +1,15 @@
 """Streams that drift in a known way, drawn from any network."""
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, final, get_args
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from streambayes._core.names import meant
-from streambayes._core.precision import float64_scope, to_host
+from streambayes._core.precision import float64_scope
 from streambayes.families import (
     AbstractFamily,
     Beta,
@@ -95,12 +93,11 @@ class DriftStream:
         batch = self._place(batch)
         before, after, share = self._schedule[batch]
         weight = 0.0 if self.kind == "outliers" else share
-        with float64_scope():
-            mixed: dict[str, Any] = jax.tree.map(
-                lambda old, new: np.asarray((1.0 - weight) * old + weight * new),
-                dict(self._regimes[before]),
-                dict(self._regimes[after]),
-            )
+        mixed: dict[str, Any] = jax.tree.map(
+            lambda old, new: np.asarray((1.0 - weight) * old + weight * new),
+            dict(self._regimes[before]),
+            dict(self._regimes[after]),
+        )
         return mixed
 
     def truth(self, batch: int) -> dict[str, float]:
@@ -127,14 +124,13 @@ class DriftStream:
     def _batch(self, number: int) -> StreamBatch:
         before, after, share = self._schedule[number]
         rng = np.random.default_rng([self._seed, number])
+        if self.kind == "outliers":
+            strange = rng.random(self._num_rows) < share
+            parameters = _rowwise(self._regimes[before], self._regimes[after], strange)
+        else:
+            parameters = _over_rows(self.parameters(number), self._num_rows)
         with float64_scope():
-            key = jax.random.fold_in(jax.random.key(self._seed), number)
-            if self.kind == "outliers":
-                strange = rng.random(self._num_rows) < share
-                parameters = _rowwise(self._regimes[before], self._regimes[after], strange)
-            else:
-                parameters = _over_rows(self.parameters(number), self._num_rows)
-            drawn = to_host(_drawer(self._model)(key, parameters))
+            drawn = self._model.draw(rng, parameters)
         columns = {}
         for column in self._model.columns:
             values = column.decode(drawn[column.name])
@@ -181,8 +177,9 @@ def make_drift(
     gone = _missing(model, missing)
     num_regimes = 2 if kind in ("recurring", "outliers") else len(points) + 1
     if regimes is None:
-        chosen = _chosen(model, kind, blocks, np.random.default_rng(seed))
-        regimes = _regimes(model, num_regimes, chosen, seed)
+        choosing, drawing = np.random.default_rng(seed).spawn(2)
+        chosen = _chosen(model, kind, blocks, choosing)
+        regimes = _regimes(model, num_regimes, chosen, drawing)
     else:
         _check_regimes(model, kind, num_regimes, regimes, blocks)
     schedule = [_at(kind, number, points, span) for number in range(num_batches)]
@@ -272,29 +269,30 @@ def _at(kind: Kind, number: int, points: Sequence[int], span: int) -> tuple[int,
 
 
 def _regimes(
-    model: AbstractNetwork, num_regimes: int, chosen: Mapping[str, np.ndarray], seed: int
+    model: AbstractNetwork,
+    num_regimes: int,
+    chosen: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
 ) -> list[Parameters]:
     """Parameters at random: the first set, then sets that differ from it in the chosen blocks."""
     drawn: list[Parameters] = []
-    with float64_scope():
-        for number in range(num_regimes):
-            key = jax.random.fold_in(jax.random.key(seed), 2**20 + number)
-            fresh = {}
-            for place, (name, family) in enumerate(model.prior().items()):
-                sample = _spread(family).sample(jax.random.fold_in(key, place), 1)
-                fresh[name] = jax.tree.map(lambda leaf: np.asarray(leaf[0]), sample)
-            if drawn:
-                fresh = {
-                    name: jax.tree.map(
-                        lambda new, old, mask=chosen[name]: np.where(
-                            mask.reshape(mask.shape + (1,) * (new.ndim - mask.ndim)), new, old
-                        ),
-                        fresh[name],
-                        drawn[-1][name],
-                    )
-                    for name in fresh
-                }
-            drawn.append(fresh)
+    for _ in range(num_regimes):
+        fresh = {
+            name: jax.tree.map(lambda leaf: np.asarray(leaf[0]), _spread(family).sample(rng, 1))
+            for name, family in model.prior().items()
+        }
+        if drawn:
+            fresh = {
+                name: jax.tree.map(
+                    lambda new, old, mask=chosen[name]: np.where(
+                        mask.reshape(mask.shape + (1,) * (new.ndim - mask.ndim)), new, old
+                    ),
+                    fresh[name],
+                    drawn[-1][name],
+                )
+                for name in fresh
+            }
+        drawn.append(fresh)
     return drawn
 
 
@@ -415,15 +413,9 @@ def _check(model: AbstractNetwork, kind: str, num_batches: int, num_rows: int, s
         raise ValueError(message)
 
 
-@functools.cache
-def _drawer(model: AbstractNetwork) -> Any:
-    """Compiled: rows for given parameters; streams of equal models share it."""
-    return jax.jit(model.draw)
-
-
 def _over_rows(parameters: Parameters, num_rows: int) -> dict[str, Any]:
     return {
-        name: jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num_rows, *leaf.shape)), value)
+        name: jax.tree.map(lambda leaf: np.broadcast_to(leaf, (num_rows, *leaf.shape)), value)
         for name, value in parameters.items()
     }
 
@@ -431,7 +423,7 @@ def _over_rows(parameters: Parameters, num_rows: int) -> dict[str, Any]:
 def _rowwise(usual: Parameters, strange: Parameters, chosen: np.ndarray) -> dict[str, Any]:
     return {
         name: jax.tree.map(
-            lambda old, new: jnp.where(
+            lambda old, new: np.where(
                 chosen.reshape(-1, *(1 for _ in old.shape)), new[None], old[None]
             ),
             usual[name],

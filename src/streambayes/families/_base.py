@@ -75,8 +75,8 @@ class AbstractFamily(abc.ABC):
         """Whether the parameters lie in the domain, shape ``batch_shape``."""
 
     @abc.abstractmethod
-    def sample(self, key: Array, num_samples: int) -> Any:
-        """Independent draws; the sample axis leads."""
+    def sample(self, rng: np.random.Generator, num_samples: int) -> Any:
+        """Independent draws; the sample axis leads. Nothing is compiled for them."""
 
     def kl(self, other: Self) -> Array:
         r"""$KL(q \| p) = (\lambda - \eta) \cdot E_q[t] - A(\lambda) + A(\eta)$, shape ``batch_shape``."""

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any, final
 
 import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core.arrays import xp
+from streambayes._core.draws import draw_choice
 from streambayes._core.pytree import pytree, static
 from streambayes.families._blocks import Blocks
 from streambayes.families._marginal import AbstractMarginal, MixtureMarginal
@@ -77,11 +79,8 @@ class AbstractBelief(abc.ABC):
         """Beliefs on a leading axis as one, whose blocks have that axis."""
 
     @abc.abstractmethod
-    def sample(self, name: str, key: Array, num_samples: int, choice: Array) -> Any:
-        """Independent draws of one entry's parameters; the sample axis leads.
-
-        ``choice`` is a key that all entries are given, for choices that hold for all of them.
-        """
+    def sample(self, rng: np.random.Generator, num_samples: int) -> dict[str, Any]:
+        """Independent draws of all parameters, by entry, as ``sample`` of its family has them."""
 
 
 @final
@@ -126,9 +125,9 @@ class Point(AbstractBelief):
     def of_several(self) -> "Point":
         return self
 
-    def sample(self, name: str, key: Array, num_samples: int, choice: Array) -> Any:
-        del choice
-        return self.blocks.params[name].sample(key, num_samples)
+    def sample(self, rng: np.random.Generator, num_samples: int) -> dict[str, Any]:
+        params = self.blocks.params.items()
+        return {name: family.sample(rng, num_samples) for name, family in params}
 
 
 @final
@@ -246,23 +245,32 @@ class Bank(AbstractBelief):
         )
         return Bank(log_weights=log_weights, members=members)
 
-    def sample(self, name: str, key: Array, num_samples: int, choice: Array) -> Any:
-        own_choice, draw = jax.random.split(key)
-        members, log_weights = self.members.params[name], self.log_weights[name]
-        shape = (num_samples, *log_weights.shape[1:])
-        if self.is_joint:
-            alike = log_weights.reshape(self.num_members, -1)[:, 0]
-            one = jax.random.categorical(choice, alike, shape=(num_samples,))
-            chosen = xp.broadcast_to(one.reshape(-1, *(1,) * (len(shape) - 1)), shape)
-        else:
-            chosen = jax.random.categorical(own_choice, log_weights, axis=0, shape=shape)
+    def sample(self, rng: np.random.Generator, num_samples: int) -> dict[str, Any]:
+        drawn = {}
+        for name, chosen in self._choices(rng, num_samples).items():
 
-        def pick(leaf: Array) -> Array:
-            index = chosen.reshape(*chosen.shape, *(1,) * (leaf.ndim - chosen.ndim))
-            return xp.take_along_axis(leaf, index, axis=0)
+            def pick(leaf: Array, chosen: np.ndarray = chosen) -> Array:
+                index = chosen.reshape(*chosen.shape, *(1,) * (leaf.ndim - chosen.ndim))
+                return xp.take_along_axis(leaf, index, axis=0)
 
-        drawn = jax.tree.map(pick, members).sample(draw, 1)
-        return jax.tree.map(lambda leaf: leaf[0], drawn)
+            picked = jax.tree.map(pick, self.members.params[name]).sample(rng, 1)
+            drawn[name] = jax.tree.map(lambda leaf: leaf[0], picked)
+        return drawn
+
+    def _choices(self, rng: np.random.Generator, num_samples: int) -> dict[str, np.ndarray]:
+        r"""Which member each draw is of, by entry: shape (num_samples, \*blocks)."""
+        weights = {
+            name: np.moveaxis(np.asarray(self.weights(name)), 0, -1) for name in self.log_weights
+        }
+        shapes = {name: (num_samples, *each.shape[:-1]) for name, each in weights.items()}
+        if not self.is_joint:
+            return {name: draw_choice(rng, weights[name], shapes[name]) for name in weights}
+        alike = next(iter(weights.values())).reshape(-1, self.num_members)[0]
+        one = draw_choice(rng, alike, (num_samples,))
+        return {
+            name: np.broadcast_to(one.reshape(-1, *(1,) * (len(shape) - 1)), shape)
+            for name, shape in shapes.items()
+        }
 
     def _normal(self, name: str) -> Array:
         return log_shares(self.log_weights[name])

@@ -2,11 +2,12 @@
 
 from typing import Any, ClassVar, NamedTuple, Self, final
 
-import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core import numerics
 from streambayes._core.arrays import xp
+from streambayes._core.draws import draw_log_gamma
 from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractInFormulas, check_positive, on_one_batch
@@ -98,12 +99,11 @@ class Beta(AbstractInFormulas):
         """Expected probability, shape ``batch_shape``."""
         return self.alpha / (self.alpha + self.beta)
 
-    def sample(self, key: Array, num_samples: int) -> Array:
-        key_alpha, key_beta = jax.random.split(key)
+    def sample(self, rng: np.random.Generator, num_samples: int) -> Array:
         shape = (num_samples, *self.batch_shape)
-        success = jax.random.loggamma(key_alpha, self.alpha, shape)
-        failure = jax.random.loggamma(key_beta, self.beta, shape)
-        return jax.nn.sigmoid(success - failure)
+        success = draw_log_gamma(rng, self.alpha, shape)
+        failure = draw_log_gamma(rng, self.beta, shape)
+        return 1.0 / (1.0 + xp.exp(failure - success))
 
     def _concentration(self) -> Array:
         return xp.stack(xp.broadcast_arrays(self.alpha, self.beta), axis=-1)

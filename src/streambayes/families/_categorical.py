@@ -3,9 +3,11 @@
 from typing import Any, ClassVar, NamedTuple, Self, final
 
 import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core.arrays import xp
+from streambayes._core.draws import draw_choice
 from streambayes._core.precision import is_concrete
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractFamily, check_finite, on_one_batch
@@ -80,5 +82,5 @@ class Categorical(AbstractFamily):
         r"""Probabilities of the categories, shape (\*batch, categories)."""
         return self.expected_stats().probabilities
 
-    def sample(self, key: Array, num_samples: int) -> Array:
-        return jax.random.categorical(key, self.logits, shape=(num_samples, *self.batch_shape))
+    def sample(self, rng: np.random.Generator, num_samples: int) -> np.ndarray:
+        return draw_choice(rng, self.mean(), (num_samples, *self.batch_shape))

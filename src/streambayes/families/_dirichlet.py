@@ -2,11 +2,12 @@
 
 from typing import Any, ClassVar, NamedTuple, Self, final
 
-import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core import numerics
 from streambayes._core.arrays import xp
+from streambayes._core.draws import draw_log_gamma
 from streambayes._core.formula import Formula
 from streambayes._core.pytree import pytree
 from streambayes.families._base import AbstractInFormulas, check_positive, on_one_batch
@@ -94,6 +95,6 @@ class Dirichlet(AbstractInFormulas):
         r"""Expected probabilities, shape (\*batch, categories)."""
         return self.concentration / self.concentration.sum(-1, keepdims=True)
 
-    def sample(self, key: Array, num_samples: int) -> Array:
+    def sample(self, rng: np.random.Generator, num_samples: int) -> Array:
         shape = (num_samples, *xp.shape(self.concentration))
-        return xp.softmax(jax.random.loggamma(key, self.concentration, shape), axis=-1)
+        return xp.softmax(draw_log_gamma(rng, self.concentration, shape), axis=-1)

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple, Self, final
 
-import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core import numerics
@@ -97,6 +97,6 @@ class Gamma(AbstractInFormulas):
         """$a / b$."""
         return self.shape / self.rate
 
-    def sample(self, key: Array, num_samples: int) -> Array:
+    def sample(self, rng: np.random.Generator, num_samples: int) -> Array:
         shape = (num_samples, *self.batch_shape)
-        return xp.exp(jax.random.loggamma(key, self.shape, shape)) / self.rate
+        return xp.divide(rng.standard_gamma(self.shape, shape), self.rate)

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple, Self, final
 
-import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core import linalg, numerics
@@ -126,8 +126,8 @@ class MultivariateNormal(AbstractFamily):
         distance = linalg.square_norm(xp.asarray(x) - mean, factor)
         return 0.5 * (linalg.log_det(factor) - distance) + self.log_base_measure(x)
 
-    def sample(self, key: Array, num_samples: int) -> Array:
-        noise = jax.random.normal(key, (num_samples, *self.precision_mean.shape), dtype=float)
+    def sample(self, rng: np.random.Generator, num_samples: int) -> Array:
+        noise = rng.standard_normal((num_samples, *self.precision_mean.shape))
         # P = L L^T: x = m + L^-T e has covariance P^-1
         factor, mean = self.parts()
         return mean + linalg.solve_lower_transposed(factor, noise[..., None])[..., 0]

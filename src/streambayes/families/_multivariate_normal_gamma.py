@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple, Self, final
 
-import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core import linalg, numerics
@@ -196,11 +196,10 @@ class MultivariateNormalGamma(AbstractInFormulas):
         conditional = 0.5 * (log_det - distance) + self.log_base_measure(x)
         return gamma.log_prob(precision) + conditional
 
-    def sample(self, key: Array, num_samples: int) -> MeanPrecision:
-        key_precision, key_mean = jax.random.split(key)
+    def sample(self, rng: np.random.Generator, num_samples: int) -> MeanPrecision:
         factor, location, gamma = self._parts()
-        precision = gamma.sample(key_precision, num_samples)
-        noise = jax.random.normal(key_mean, (num_samples, *self.scaled_mean.shape), dtype=float)
+        precision = gamma.sample(rng, num_samples)
+        noise = rng.standard_normal((num_samples, *self.scaled_mean.shape))
         # K = L L^T: L^-T e has covariance K^-1
         spread = linalg.solve_lower_transposed(factor, noise[..., None])[..., 0]
         return MeanPrecision(location + spread / xp.sqrt(precision)[..., None], precision)

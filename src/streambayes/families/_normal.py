@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple, Self, final
 
-import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core import numerics
@@ -90,6 +90,6 @@ class Normal(AbstractFamily):
         distance = self.precision * xp.square(xp.asarray(x) - self.mean())
         return 0.5 * (xp.log(self.precision) - distance) - numerics.HALF_LOG_TWO_PI
 
-    def sample(self, key: Array, num_samples: int) -> Array:
-        noise = jax.random.normal(key, (num_samples, *self.batch_shape), dtype=float)
+    def sample(self, rng: np.random.Generator, num_samples: int) -> Array:
+        noise = rng.standard_normal((num_samples, *self.batch_shape))
         return self.mean() + noise / xp.sqrt(self.precision)

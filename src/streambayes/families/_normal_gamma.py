@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple, Self, final
 
-import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core import numerics
@@ -152,8 +152,7 @@ class NormalGamma(AbstractInFormulas):
         constant = numerics.log_gamma_half_step(gamma.shape) - 0.5 * xp.log(xp.pi * spread)
         return constant - (gamma.shape + 0.5) * xp.log1p(distance)
 
-    def sample(self, key: Array, num_samples: int) -> MeanPrecision:
-        key_precision, key_mean = jax.random.split(key)
-        precision = self.precision.sample(key_precision, num_samples)
-        noise = jax.random.normal(key_mean, xp.shape(precision), dtype=float)
+    def sample(self, rng: np.random.Generator, num_samples: int) -> MeanPrecision:
+        precision = self.precision.sample(rng, num_samples)
+        noise = rng.standard_normal(xp.shape(precision))
         return MeanPrecision(self.location + noise / xp.sqrt(self.scale * precision), precision)

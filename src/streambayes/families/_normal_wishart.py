@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple, Self, final
 
-import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core import linalg, numerics
@@ -244,18 +244,17 @@ class NormalWishart(AbstractInFormulas):
         constant = constant - 0.5 * (size * xp.log(xp.pi) + linalg.log_det(factor))
         return constant - half * xp.log1p(xp.square(white).sum(-1))
 
-    def sample(self, key: Array, num_samples: int) -> MeanPrecision:
-        key_diagonal, key_below, key_mean = jax.random.split(key, 3)
+    def sample(self, rng: np.random.Generator, num_samples: int) -> MeanPrecision:
         size = self.scaled_mean.shape[-1]
         shape = (num_samples, *self.batch_shape)
         # Bartlett: Lambda = L^-T A A^T L^-1 with V = L L^T
-        squares = xp.exp(jax.random.loggamma(key_diagonal, self._half_degrees(), (*shape, size)))
-        below = jax.random.normal(key_below, (*shape, size, size), dtype=float)
+        squares = rng.standard_gamma(self._half_degrees(), (*shape, size))
+        below = rng.standard_normal((*shape, size, size))
         bartlett = xp.tril(below, -1) + xp.sqrt(2.0 * squares)[..., None, :] * xp.eye(size)
         factor = linalg.cholesky(self.scatter)
         root = linalg.solve_lower_transposed(factor, bartlett)
         precision = (root[..., :, None, :] * root[..., None, :, :]).sum(-1)
-        noise = jax.random.normal(key_mean, (*shape, size, 1), dtype=float)
+        noise = rng.standard_normal((*shape, size, 1))
         spread = linalg.solve_lower_transposed(linalg.cholesky(precision), noise)[..., 0]
         mean = self.location + spread / xp.sqrt(self.scale)[..., None]
         return MeanPrecision(mean, precision)

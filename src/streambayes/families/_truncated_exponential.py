@@ -2,7 +2,7 @@
 
 from typing import Any, Self, final
 
-import jax
+import numpy as np
 from jax import Array
 
 from streambayes._core.arrays import xp
@@ -75,8 +75,8 @@ class TruncatedExponential(AbstractRho):
         inside = (x >= 0) & (x <= 1)
         return xp.where(inside, -xp.abs(self.slope) * distance - self._log_mass(), -xp.inf)
 
-    def sample(self, key: Array, num_samples: int) -> Array:
-        uniform = jax.random.uniform(key, (num_samples, *self.batch_shape), dtype=float)
+    def sample(self, rng: np.random.Generator, num_samples: int) -> Array:
+        uniform = rng.random((num_samples, *self.batch_shape))
         size = xp.abs(self.slope)
         safe = xp.where(size > 1e-12, size, 1.0)
         # the distribution decaying from 0, mirrored for positive slopes

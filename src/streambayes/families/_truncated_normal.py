@@ -2,7 +2,6 @@
 
 from typing import Any, Self, final
 
-import jax
 import numpy as np
 from jax import Array
 
@@ -81,8 +80,8 @@ class TruncatedNormal(AbstractRho):
         log_density = self._log_density((x - self._mode())[..., None])[..., 0] - self._log_mass()
         return xp.where((x >= 0) & (x <= 1), log_density, -xp.inf)
 
-    def sample(self, key: Array, num_samples: int) -> Array:
-        target = jax.random.uniform(key, (num_samples, *self.batch_shape), dtype=float)
+    def sample(self, rng: np.random.Generator, num_samples: int) -> Array:
+        target = rng.random((num_samples, *self.batch_shape))
         mode, (low, high) = self._mode(), self._window()
         start = (
             xp.broadcast_to(mode + low, target.shape),

@@ -122,7 +122,6 @@ class Scorer:
             self.densities, repeats=model.has_hidden, of=("log_predictive", model)
         )
         self.predict = Program(self._predict, repeats=model.has_hidden, of=("predict", model))
-        self.sample = Program(self._sample, of=("sample", model))
         self.start = Program(self._start, of=("start", model))
         self.start_apart = Program(self._start_apart, of=("start_apart", model))
 
@@ -187,17 +186,6 @@ class Scorer:
 
         found: Array = map_rows(conditional, batch)
         return found
-
-    def _sample(self, belief: AbstractBelief, key: Array, num_rows: int) -> dict[str, Array]:
-        parameters_key, rows_key = jax.random.split(key)
-        choice = jax.random.fold_in(key, 2)
-        names = self._model.prior()
-        keys = jax.random.split(parameters_key, len(names))
-        parameters = {
-            name: belief.sample(name, each, num_rows, choice)
-            for name, each in zip(names, keys, strict=True)
-        }
-        return self._model.draw(rows_key, parameters)
 
     def _start(
         self, key: Array, batch: Batch, prior: Blocks, shift: Array, factor: Array

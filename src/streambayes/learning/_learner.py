@@ -379,7 +379,7 @@ class StreamLearner:
             return learned, ()  # workers keep hidden variables of the passes that were made
         rows = _some(self._some_rows(batch) if isinstance(batch, Pieces | Shards) else batch)
         best = learned
-        for key in jax.random.split(_key(0), self.num_restarts):
+        for key in jax.random.split(start_key(0), self.num_restarts):
             with float64_scope():
                 blocks = self.forgetting.belief(learned.memory).summary()
                 start = self._scorer.start_apart(
@@ -537,14 +537,14 @@ class StreamLearner:
         if not isinstance(num_rows, int) or num_rows < 1:
             message = f"sample: num_rows must be a whole number of at least 1, got {num_rows}"
             raise ValueError(message)
-        key = start_key(seed, "sample")
-        belief = self._belief(state, using)
+        check_seed(seed, "sample")
+        rng = np.random.default_rng(seed % 2**64)
+        belief = to_host(self._belief(state, using))
         with float64_scope():
-            drawn = self._scorer.sample(belief, key, num_rows=num_rows)
-            held = {name: np.asarray(values) for name, values in drawn.items()}
+            drawn = self.model.draw(rng, belief.sample(rng, num_rows))
         columns = {}
         for column, shift, factor in zip(self._columns, *_units(state.scale), strict=True):
-            columns[column.name] = column.decode(shift + factor * held[column.name])
+            columns[column.name] = column.decode(shift + factor * drawn[column.name])
         return columns
 
     def predict_next(self, state: LearnerState, *, level: float = 0.9) -> PosteriorSummary:
@@ -764,7 +764,7 @@ class StreamLearner:
         """Sweeps start from these rows, if that ends higher than where the last ones ended."""
         with float64_scope():
             seen = state.belief.summary()
-            fresh = self._best_start(_key(0), rows, state.prior, state.scale)
+            fresh = self._best_start(start_key(0), rows, state.prior, state.scale)
             if self._best_of([seen, fresh], rows, seen, state.scale) == 0:
                 return state, ()
             belief = self.forgetting.belief(self.forgetting.init(fresh))
@@ -1014,21 +1014,21 @@ def needs_time(policy: Policy) -> str:
     )
 
 
-def start_key(seed: Any, place: str = "init") -> Any:
-    """The random key of a start; ``TypeError`` if the seed is no whole number."""
+def start_key(seed: Any) -> Any:
+    """The random key of a start: that of ``jax.random.key``, which compiles a program for it."""
+    check_seed(seed, "init")
+    halves: Any = np.array(divmod(int(seed) % 2**64, 2**32), np.uint32)
+    return jax.random.wrap_key_data(halves, impl="threefry2x32")
+
+
+def check_seed(seed: Any, place: str) -> None:
+    """``TypeError`` or ``ValueError`` unless a seed is a whole number of at most 63 bits."""
     if not isinstance(seed, int | np.integer):
         message = f"{place}: seed must be a whole number, got {seed!r}"
         raise TypeError(message)
     if not -(2**63) <= seed < 2**63:
         message = f"{place}: seed must be a whole number of at most 63 bits"
         raise ValueError(message)
-    return _key(int(seed))
-
-
-def _key(seed: int) -> Any:
-    """``jax.random.key``, which compiles a program for it."""
-    halves: Any = np.array(divmod(seed % 2**64, 2**32), np.uint32)
-    return jax.random.wrap_key_data(halves, impl="threefry2x32")
 
 
 def check_time(time: Any) -> float:

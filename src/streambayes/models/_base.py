@@ -228,12 +228,15 @@ class AbstractModel(abc.ABC, Generic[Local, Summary]):
         message = f"{type(self).__name__} cannot predict {name!r}; networks can"
         raise TypeError(message)
 
-    def draw(self, key: Array, parameters: Mapping[str, Any]) -> dict[str, Array]:
+    def draw(
+        self, rng: np.random.Generator, parameters: Mapping[str, Any]
+    ) -> dict[str, np.ndarray]:
         """Rows for given parameters, by variable, in internal units.
 
-        Parameters are those of ``AbstractFamily.sample`` by entry, with a leading axis of rows.
+        Parameters are those of ``AbstractFamily.sample`` by entry, with a leading axis of rows. All are
+        NumPy's, and nothing is compiled.
         """
-        del key, parameters
+        del rng, parameters
         message = f"{type(self).__name__} cannot draw rows; networks can"
         raise TypeError(message)
 

@@ -3,11 +3,12 @@
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 
 from streambayes._core.names import meant
+from streambayes._core.proposed import MODELS_OF_NUMBERS, ProposedModel
 from streambayes.models._column_kinds import (
     BERNOULLI,
     CATEGORICAL,
@@ -24,10 +25,7 @@ from streambayes.models._mixture import GaussianMixture
 from streambayes.models._naive_bayes import NaiveBayes
 from streambayes.models.network import AbstractNetwork, Network, names_of
 
-__all__ = ["MODELS_OF_NUMBERS", "Proposal", "ProposedModel", "from_frame", "propose"]
-
-ProposedModel = Literal["Gaussian", "MultivariateGaussian", "GaussianMixture", "Network"]
-MODELS_OF_NUMBERS = ("Gaussian", "MultivariateGaussian", "GaussianMixture")
+__all__ = ["Proposal", "from_frame", "propose"]
 
 _NUM_COMPONENTS = 3
 _COLUMNS = 50

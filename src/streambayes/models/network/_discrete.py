@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from streambayes._core.draws import draw_choice
 from streambayes._core.numerics import sum_of_others
 from streambayes.families import (
     AbstractBelief,
@@ -18,7 +18,7 @@ from streambayes.families import (
     Dirichlet,
 )
 from streambayes.models._base import Section
-from streambayes.models.network._factor import AbstractTotals, ByName, Moments, Units, select
+from streambayes.models.network._factor import AbstractTotals, ByName, Moments, Units
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable, BernoulliVariable
 
@@ -98,15 +98,20 @@ class DiscreteFactor(AbstractTotals):
         names = [self.text(f"probability of {{}}={value}") for value in self._values]
         return [(self.parameters(np.stack(names, -1), belief, each),)]
 
-    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
         return [(parameters[self.entry],)]
 
-    def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
+    def draw(
+        self,
+        rng: np.random.Generator,
+        parameters: Mapping[str, Any],
+        values: Mapping[str, np.ndarray],
+    ) -> dict[str, np.ndarray]:
         probabilities = parameters[self.entry]
         if self._binary:
-            probabilities = jnp.stack([1.0 - probabilities, probabilities], -1)
-        table = select(probabilities, self.parents, moments.shares)
-        return {self.entry: jax.random.categorical(key, jnp.log(table)).astype(float)}
+            probabilities = np.stack([1.0 - probabilities, probabilities], -1)
+        table = self.of_rows(probabilities, values)
+        return {self.entry: draw_choice(rng, table, (len(table),)).astype(float)}
 
     def _means(self, family: Any) -> Array:
         r"""Expected probabilities, shape (num_values, \*configurations): values where rows would be."""

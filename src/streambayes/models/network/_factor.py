@@ -38,7 +38,6 @@ __all__ = [
     "VectorMoments",
     "product_of_shares",
     "rows_at",
-    "select",
 ]
 
 Units = Callable[[tuple[str, ...]], tuple[Any, Any]]
@@ -265,15 +264,31 @@ class AbstractFactor(abc.ABC):
         """Readable parameters and their marginals, in the user's units."""
 
     @abc.abstractmethod
-    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
         """Given parameters, as one draw of ``AbstractFamily.sample``, in the sections of ``marginals``."""
 
     @abc.abstractmethod
-    def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
-        """Values of its variables, by name, for given parameters and parents.
+    def draw(
+        self,
+        rng: np.random.Generator,
+        parameters: Mapping[str, Any],
+        values: Mapping[str, np.ndarray],
+    ) -> dict[str, np.ndarray]:
+        """Values of its variables, by name, for given parameters and values of the variables before.
 
         Parameters are those of ``AbstractFamily.sample`` by entry, with a leading axis of rows.
         """
+
+    @final
+    def of_rows(self, parameters: Any, values: Mapping[str, np.ndarray]) -> Any:
+        r"""Those of each row's configuration: (num_rows, \*configurations, ...) to (num_rows, ...)."""
+        places = tuple(values[name].astype(int) for name in self.parents)
+        return jax.tree.map(lambda leaf: leaf[(np.arange(len(leaf)), *places)], parameters)
+
+    @final
+    def by_name(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Values of its variables, of shape (num_rows,) or (num_rows, num_names)."""
+        return dict(zip(self.names, values.reshape(len(values), -1).T, strict=True))
 
     @final
     def weights_of(self, moments: Moments) -> Array | None:
@@ -298,10 +313,10 @@ class AbstractFactor(abc.ABC):
         return Parameters.of(names, belief.marginal(self.entry, of), self.labels()[self.entry], own)
 
     @final
-    def told(self, *values: Array) -> tuple[Array, ...]:
+    def told(self, *values: Any) -> tuple[np.ndarray, ...]:
         """Parameters of a column's values or of their logarithms, without these; the last axis is over names."""
         own = self._logged if self.variable.is_grouped else self._logged[0]
-        return tuple(exp_of(own, value) for value in values)
+        return tuple(np.asarray(exp_of(own, value)) for value in values)
 
     @final
     def text_per_name(self, pattern: str, of_log: str | None = None) -> np.ndarray:
@@ -395,12 +410,3 @@ class AbstractTotals(AbstractFactor):
         return self.packed(
             jnp.concatenate([self.by_configuration(part, moments) for part in parts], -1)
         )
-
-
-def select(values: Array, parents: tuple[str, ...], shares: Mapping[str, Array]) -> Array:
-    r"""The entry of each row's configuration: (num_rows, \*configurations, ...) to (num_rows, ...)."""
-    for name in parents:
-        place = shares[name].argmax(0)
-        index = place.reshape(-1, *(1 for _ in values.shape[1:]))
-        values = jnp.take_along_axis(values, index, axis=1)[:, 0]
-    return values

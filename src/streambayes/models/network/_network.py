@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, final, get_args
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -23,7 +22,6 @@ from streambayes.models._base import AbstractModel, Section
 from streambayes.models.network._discrete import DiscreteFactor
 from streambayes.models.network._factor import (
     AbstractFactor,
-    ByName,
     Moments,
     Units,
     rows_at,
@@ -244,22 +242,16 @@ class AbstractNetwork(AbstractModel[Moments | Array, NetworkSums]):
         return self._predictor(belief, batch, local, name).conditional()
 
     @final
-    def draw(self, key: Array, parameters: Mapping[str, Any]) -> dict[str, Array]:
-        moments = Moments(shares={}, means=ByName.each({}), squares={}, vectors={})
-        values: dict[str, Array] = {}
-        for number, factor in enumerate(self.factors.values()):
-            drawn = factor.draw(jax.random.fold_in(key, number), parameters, moments)
-            values.update(drawn)
-            for name, value in drawn.items():
-                if self.structure.is_discrete(name):
-                    kinds = jnp.arange(self.structure.num_values(name))[:, None]
-                    moments = moments.replaced(shares={name: (value == kinds).astype(float)})
-                else:
-                    moments = moments.replaced(means={name: value})
+    def draw(
+        self, rng: np.random.Generator, parameters: Mapping[str, Any]
+    ) -> dict[str, np.ndarray]:
+        values: dict[str, np.ndarray] = {}
+        for factor in self.factors.values():
+            values.update(factor.draw(rng, parameters, values))
         return values
 
     @final
-    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
         """Given parameters, as one draw of ``AbstractFamily.sample``, in the sections of ``marginals``."""
         return [part for factor in self.factors.values() for part in factor.shown(parameters)]
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -19,7 +18,7 @@ from streambayes.families import (
     StudentMarginal,
 )
 from streambayes.models._base import Section
-from streambayes.models.network._factor import AbstractTotals, ByName, Moments, Units, select
+from streambayes.models.network._factor import AbstractTotals, ByName, Moments, Units
 from streambayes.models.network._smooth import along_line, is_short
 
 __all__ = ["NormalFactor"]
@@ -135,14 +134,15 @@ class NormalFactor(AbstractTotals):
             )
         ]
 
-    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
         mean, precision = parameters[self.entry]
-        return [self.told(mean, 1.0 / jnp.sqrt(precision))]
+        return [self.told(mean, 1.0 / np.sqrt(precision))]
 
-    def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
-        mean, precision = (
-            select(part, self.parents, moments.shares) for part in parameters[self.entry]
-        )
-        noise = jax.random.normal(key, mean.shape, dtype=float)
-        values = (mean + noise / jnp.sqrt(precision)).reshape(mean.shape[0], -1)
-        return {name: values[:, place] for place, name in enumerate(self.names)}
+    def draw(
+        self,
+        rng: np.random.Generator,
+        parameters: Mapping[str, Any],
+        values: Mapping[str, np.ndarray],
+    ) -> dict[str, np.ndarray]:
+        mean, precision = self.of_rows(parameters[self.entry], values)
+        return self.by_name(mean + rng.standard_normal(mean.shape) / np.sqrt(precision))

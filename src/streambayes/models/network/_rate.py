@@ -4,7 +4,6 @@ import abc
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -21,7 +20,7 @@ from streambayes.families import (
     NegativeBinomial,
 )
 from streambayes.models._base import Section
-from streambayes.models.network._factor import AbstractTotals, ByName, Moments, Units, select
+from streambayes.models.network._factor import AbstractTotals, ByName, Moments, Units
 
 __all__ = ["ExponentialFactor", "PoissonFactor"]
 
@@ -46,7 +45,7 @@ class AbstractRate(AbstractTotals):
         """The predictive distribution of a new value."""
 
     @abc.abstractmethod
-    def draw_values(self, key: Array, rate: Array) -> Array:
+    def draw_values(self, rng: np.random.Generator, rate: np.ndarray) -> np.ndarray:
         """Values of given rates."""
 
     @final
@@ -91,14 +90,17 @@ class AbstractRate(AbstractTotals):
         return self.of_name(belief.predictive(self.entry, one), name)
 
     @final
-    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
         return [(parameters[self.entry],)]
 
     @final
-    def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
-        rate = select(parameters[self.entry], self.parents, moments.shares)
-        values = self.draw_values(key, rate).reshape(rate.shape[0], -1)
-        return {name: values[:, place] for place, name in enumerate(self.names)}
+    def draw(
+        self,
+        rng: np.random.Generator,
+        parameters: Mapping[str, Any],
+        values: Mapping[str, np.ndarray],
+    ) -> dict[str, np.ndarray]:
+        return self.by_name(self.draw_values(rng, self.of_rows(parameters[self.entry], values)))
 
 
 @final
@@ -116,8 +118,9 @@ class PoissonFactor(AbstractRate):
     def predictive_of(self, rate: Gamma) -> AbstractPredictive:
         return NegativeBinomial(rate)
 
-    def draw_values(self, key: Array, rate: Array) -> Array:
-        return jax.random.poisson(key, rate).astype(float)
+    def draw_values(self, rng: np.random.Generator, rate: np.ndarray) -> np.ndarray:
+        counts: np.ndarray = rng.poisson(rate).astype(float)
+        return counts
 
     def marginals(self, belief: AbstractBelief, units: Units) -> list[Section]:
         del units
@@ -139,8 +142,9 @@ class ExponentialFactor(AbstractRate):
     def predictive_of(self, rate: Gamma) -> AbstractPredictive:
         return Lomax(rate)
 
-    def draw_values(self, key: Array, rate: Array) -> Array:
-        return jax.random.exponential(key, rate.shape, dtype=float) / rate
+    def draw_values(self, rng: np.random.Generator, rate: np.ndarray) -> np.ndarray:
+        times: np.ndarray = rng.standard_exponential(rate.shape) / rate
+        return times
 
     def in_units(self, entry: str, family: Any, units: Units) -> Any:
         del entry

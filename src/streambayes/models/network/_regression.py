@@ -38,7 +38,6 @@ from streambayes.models.network._factor import (
     ByName,
     Moments,
     Units,
-    select,
 )
 from streambayes.models.network._smooth import across_variances, is_short
 from streambayes.models.network._structure import Structure
@@ -105,7 +104,7 @@ class AbstractRegression(AbstractFactor):
         """Marginals of the noise's standard deviation times a factor."""
 
     @abc.abstractmethod
-    def drawn(self, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
+    def drawn(self, parameters: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (rows, blocks, size) and precision (rows, blocks) of drawn parameters."""
 
     @final
@@ -190,21 +189,25 @@ class AbstractRegression(AbstractFactor):
         ]
 
     @final
-    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
         coefficients, precision = self.drawn(parameters)
-        return [(coefficients,), (1.0 / jnp.sqrt(precision),)]
+        return [(coefficients,), (1.0 / np.sqrt(precision),)]
 
     @final
-    def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
-        coefficients, precision = (
-            select(part, self.parents, moments.shares) for part in self.drawn(parameters)
+    def draw(
+        self,
+        rng: np.random.Generator,
+        parameters: Mapping[str, Any],
+        values: Mapping[str, np.ndarray],
+    ) -> dict[str, np.ndarray]:
+        coefficients, precision = self.of_rows(self.drawn(parameters), values)
+        design = np.stack(
+            [np.ones(len(precision)), *(values[name] for name in self.regressors)], -1
         )
-        design = self._design(moments).T
         if self.variable.is_grouped:
             design = design[:, None, :]
-        noise = jax.random.normal(key, precision.shape, dtype=float) / jnp.sqrt(precision)
-        values = ((coefficients * design).sum(-1) + noise).reshape(precision.shape[0], -1)
-        return {name: values[:, place] for place, name in enumerate(self.names)}
+        noise = rng.standard_normal(precision.shape) / np.sqrt(precision)
+        return self.by_name((coefficients * design).sum(-1) + noise)
 
     @final
     def change_of_units(self, units: Units) -> tuple[Array, Array, Array]:
@@ -357,7 +360,7 @@ class JointRegression(AbstractSeparate):
             return family.rescaled(inverse, matrix, -(inverse * offset[..., None, :]).sum(-1))
         return _noise_times(family, 1.0 / self.own_units(units)[1])
 
-    def drawn(self, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
+    def drawn(self, parameters: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         return parameters[self.coefficients], parameters[self.noise]
 
     def _over_both(self, mean_over: Callable[..., Any], of: Callable[..., Any]) -> Any:
@@ -465,8 +468,8 @@ class IndependentRegression(AbstractSeparate):
             return _noise_times(family, 1.0 / factor)
         return family.rescaled(-shift / factor, 1.0 / factor)
 
-    def drawn(self, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
-        each = jnp.stack([parameters[name] for name in self.coefficients], -1)
+    def drawn(self, parameters: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        each = np.stack([parameters[name] for name in self.coefficients], -1)
         return each, parameters[self.noise]
 
     def _own_or_slope(self, entry: str, units: Units) -> tuple[Any, Any]:
@@ -559,7 +562,7 @@ class ConjugateRegression(AbstractRegression):
         back = -(inverse * offset[..., None, :]).sum(-1)
         return family.rescaled(inverse, matrix, back, 1.0 / self.own_units(units)[1])
 
-    def drawn(self, parameters: Mapping[str, Any]) -> tuple[Array, Array]:
+    def drawn(self, parameters: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         coefficients, precision = parameters[self.entry]
         return coefficients, precision
 

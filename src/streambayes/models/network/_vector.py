@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -27,7 +26,6 @@ from streambayes.models.network._factor import (
     Moments,
     Units,
     VectorMoments,
-    select,
 )
 from streambayes.models.network._structure import Structure
 from streambayes.models.network._variables import AbstractVariable
@@ -200,19 +198,22 @@ class VectorFactor(AbstractFactor):
             )
         ]
 
-    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[Array, ...]]:
+    def shown(self, parameters: Mapping[str, Any]) -> list[tuple[np.ndarray, ...]]:
         mean, precision = parameters[self.entry]
-        identity = jnp.broadcast_to(jnp.eye(self._size), precision.shape)
+        identity = np.broadcast_to(np.eye(self._size), precision.shape)
         half = linalg.solve_lower(linalg.cholesky(precision), identity)
-        return [self.told(mean, jnp.sqrt(jnp.square(half).sum(-2)))]
+        return [self.told(mean, np.sqrt(np.square(half).sum(-2)))]
 
-    def draw(self, key: Array, parameters: Mapping[str, Any], moments: Moments) -> dict[str, Array]:
-        mean, precision = (
-            select(part, self.parents, moments.shares) for part in parameters[self.entry]
-        )
-        noise = jax.random.normal(key, (*mean.shape, 1), dtype=float)
-        values = mean + linalg.solve_lower_transposed(linalg.cholesky(precision), noise)[..., 0]
-        return {name: values[:, place] for place, name in enumerate(self.names)}
+    def draw(
+        self,
+        rng: np.random.Generator,
+        parameters: Mapping[str, Any],
+        values: Mapping[str, np.ndarray],
+    ) -> dict[str, np.ndarray]:
+        mean, precision = self.of_rows(parameters[self.entry], values)
+        noise = rng.standard_normal((*mean.shape, 1))
+        spread = linalg.solve_lower_transposed(linalg.cholesky(precision), noise)[..., 0]
+        return self.by_name(mean + spread)
 
     def _student(
         self, family: NormalWishart, values: Array, present: Array
