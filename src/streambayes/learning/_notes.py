@@ -148,21 +148,21 @@ class Noter:
                 each.pop(block, None)
         return notes
 
-    @in_float64
     def note_several(
         self, before: AbstractBelief, after: AbstractBelief, scale: Scale
     ) -> list[Notes]:
         """Notes on several steps, by what was believed before the first and, on a leading axis, after each."""
         before, after = to_host(before), to_host(after).of_several()
-        new = after.summary()
-        old: Blocks = jax.tree.map(
-            lambda first, each: np.concatenate([first[None], each[:-1]]), before.summary(), new
-        )
-        moments = np.asarray(self._moments(after, scale))
-        if not np.isfinite(moments).all():  # where a bank has none, those of its summary
-            others = np.asarray(self._moments(Point(new), scale))
-            moments = np.where(np.isfinite(moments).all(0), moments, others)
-        divergences = new.kl(old)
+        with float64_scope():
+            new = after.summary()
+            old: Blocks = jax.tree.map(
+                lambda first, each: np.concatenate([first[None], each[:-1]]), before.summary(), new
+            )
+            moments = np.asarray(self._moments(after, scale))
+            if not np.isfinite(moments).all():  # where a bank has none, those of its summary
+                others = np.asarray(self._moments(Point(new), scale))
+                moments = np.where(np.isfinite(moments).all(0), moments, others)
+            divergences = new.kl(old)
         size = moments.shape[1]
         moved = rounded(
             np.concatenate([divergences[name].reshape(size, -1) for name in self._labels], 1)
