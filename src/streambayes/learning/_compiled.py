@@ -117,11 +117,10 @@ class Scorer:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self.score = Program(self.scored, repeats=model.has_hidden, of=("score", model))
-        self.log_predictive = Program(
-            self.densities, repeats=model.has_hidden, of=("log_predictive", model)
-        )
-        self.predict = Program(self._predict, repeats=model.has_hidden, of=("predict", model))
+        repeats = functools.partial(_scores_for_long, model)
+        self.score = Program(self.scored, of=("score", model), repeats=repeats)
+        self.log_predictive = Program(self.densities, of=("log_predictive", model), repeats=repeats)
+        self.predict = Program(self._predict, of=("predict", model), repeats=repeats)
         self.start = Program(self._start, of=("start", model))
         self.start_apart = Program(self._start_apart, of=("start_apart", model))
 
@@ -229,8 +228,9 @@ class Stepper:
         many = jax.vmap(self._learn, in_axes=(None, *(0,) * 8))
         of, sets, hides = (model, kind), (self, "_layout"), model.has_hidden
         self.learn = Program(self._learn, of=("learn", *of), sets=sets, repeats=hides)
+        scores = functools.partial(_scores_for_long, model)
         self.learn_several = Program(
-            self._learn_several, of=("several", *of), sets=sets, repeats=hides
+            self._learn_several, of=("several", *of), sets=sets, repeats=scores
         )
         self.learn_many = Program(many, of=("many", *of), sets=sets, repeats=hides)
         self.lay_out = Program(self._laid_out, of=("lay_out", *of), repeats=hides)
@@ -283,7 +283,7 @@ class Stepper:
         how many batches that is of. The program is the same for every count.
         """
 
-        @jax.jit  # traced once for its shapes and for the loop
+        @functools.partial(jax.jit, inline=True)  # traced once for its shapes and for the loop
         def learned(
             number: Array, memory: Any, belief: AbstractBelief, rows_seen: Array, given: Any
         ) -> tuple[Any, Array, Left]:
@@ -616,6 +616,11 @@ def _closed(
         outcome=outcome,
     )
     return memory, facts
+
+
+def _scores_for_long(model: Model, batch: Batch) -> bool:
+    """Whether densities of rows take long: there are sweeps in them, or blocks that must be taken pair by pair."""
+    return model.is_coupled or model.has_hidden(batch)
 
 
 def _settled_rows(model: Model, expectations: Mapping[str, Any], batch: Batch) -> tuple[Any, Any]:
