@@ -134,7 +134,11 @@ def options_for(num_rows: int = 0, *, repeats: bool = False) -> dict[str, Any]:
     }
     if has_long_loops or num_rows > _MANY_ROWS:
         # the widest vectors that there are: XLA's own choice is half, at which exponentials take twice as long
-        return {**options, "xla_cpu_prefer_vector_width": 512}
+        return {
+            **options,
+            "xla_cpu_prefer_vector_width": 512,
+            "xla_backend_optimization_level": 3,
+        }
     return {**options, "xla_backend_optimization_level": 1}
 
 
