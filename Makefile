@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo reproduce test crash lint format bench clean
+.PHONY: demo reproduce test test-all crash lint format bench clean
 
 demo: .venv/installed
 	$(BIN)/streambayes demo --output build/demo
@@ -18,6 +18,10 @@ reproduce: .venv/installed
 
 test: lint
 	$(BIN)/pytest --numprocesses auto --dist loadfile
+
+# the same with all combinations of models and policies, and a hundred kills of every source
+test-all: lint
+	STREAMBAYES_TESTS=all STREAMBAYES_KILLS=100 $(BIN)/pytest --numprocesses auto --dist loadfile
 
 # a run is killed a hundred times and has to end as one that was never killed
 crash: .venv/installed

@@ -1,8 +1,24 @@
 """Every model with a way to draw batches for it, and every policy: what the laws run over."""
 
+import itertools
+import os
+
 import numpy as np
 
 import streambayes as sb
+
+EVERYTHING = os.environ.get("STREAMBAYES_TESTS") == "all"
+"""Whether laws run over all combinations: ``make test-all``."""
+
+
+def paired(some, others):
+    """Pairs in which each of both is there at least once; all pairs where everything is tested."""
+    some, others = list(some), list(others)
+    if EVERYTHING:
+        return list(itertools.product(some, others))
+    number = range(max(len(some), len(others)))
+    return [(some[place % len(some)], others[place % len(others)]) for place in number]
+
 
 COLOURS = ["red", "green", "blue"]
 SLOPES = {"u": 1.0, "v": -2.0, "w": 3.0}

@@ -23,6 +23,7 @@ from streambayes.models import (
     LinearRegression,
     NaiveBayes,
 )
+from tests.tables import paired
 
 _ROWS = 20
 
@@ -95,8 +96,7 @@ def _names(size: int) -> list[str]:
     return [f"x{number}" for number in range(size)]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "policy"), paired(MODELS, POLICIES))
 def test_a_step_does_not_grow_with_columns(model: str, policy: str) -> None:
     few, many = (
         _lines_of_step(MODELS[model](_names(size)), POLICIES[policy], missing=False)

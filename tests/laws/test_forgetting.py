@@ -1,5 +1,7 @@
 """Every policy keeps the laws of ``streambayes.testing.check_forgetting``, and its own."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 import streambayes as sb
 from streambayes.forgetting import AbstractForgetting
 from streambayes.testing import check_forgetting
-from tests.tables import EXACT, MODELS, NORMAL, POLICIES, QUICK, SLOW
+from tests.tables import EVERYTHING, EXACT, MODELS, NORMAL, POLICIES, QUICK, SLOW
 
 
 def naturals(state):
@@ -141,18 +143,20 @@ def test_steps_of_larger_models_stay_proper_and_finite(name, seed):
     check_steps(*drawn(name, seed, num_rows=15), sb.Auto())
 
 
+OTHERS = [
+    sb.PowerPrior(0.9),
+    sb.PowerPrior(kl_budget=0.2),
+    sb.Fading(0.9),
+    sb.HPP(rho_prior=NORMAL),
+    sb.MHPP(),
+]
+
+
 @pytest.mark.parametrize(
-    "policy",
-    [
-        sb.PowerPrior(0.9),
-        sb.PowerPrior(kl_budget=0.2),
-        sb.Fading(0.9),
-        sb.HPP(rho_prior=NORMAL),
-        sb.MHPP(),
-    ],
+    ("name", "policy"),
+    [*itertools.product(SLOW if EVERYTHING else ["mixture", "regression, independent"], OTHERS)],
     ids=repr,
 )
-@pytest.mark.parametrize("name", ["mixture", "regression, independent"])
 def test_other_policies_learn_hidden_variables_and_coupled_blocks_too(name, policy):
     check_steps(*drawn(name, seed=5, num_rows=15), policy)
 

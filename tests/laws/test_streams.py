@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streambayes as sb
-from tests.tables import EXACT, MODELS, QUICK, SLOW
+from tests.tables import EVERYTHING, EXACT, MODELS, POLICIES, QUICK, SLOW
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -37,6 +37,12 @@ FIRST_STEPS = [
     *itertools.product(SLOW, [sb.MHPP()]),
     *itertools.product(["gaussian", "mixture", "regression", "network"], [sb.Auto()]),
 ]
+if EVERYTHING:
+    FIRST_STEPS = [
+        (name, policy)
+        for name, policy in itertools.product(MODELS, POLICIES)
+        if policy.takes_coupled or not MODELS[name][0].is_coupled
+    ]
 
 
 @pytest.mark.parametrize(("name", "policy"), FIRST_STEPS, ids=repr)
