@@ -163,6 +163,28 @@ def test_the_code_of_the_library_is_part_of_the_key(tmp_path, monkeypatch):
     program._process.cache_clear()
 
 
+def test_a_program_under_the_name_of_another_is_not_run(folder):
+    _, first = traced(np.arange(5.0))
+    (path,) = folder.rglob("program-*")
+    _, second = traced(np.arange(5.0), times=3.0)
+    (other,) = set(folder.rglob("program-*")) - {path}
+    other.write_bytes(path.read_bytes())
+    assert traced(np.arange(5.0), times=3.0) == (1, second)
+    assert traced(np.arange(5.0), times=3.0) == (0, second)
+    assert first != second
+
+
+def test_where_jax_is_to_compile_nothing():
+    learner = sb.StreamLearner(sb.models.BetaBinomial("x"), sb.HPP())
+    batch = {"x": [0, 1, 1, 1]}
+    with jax.disable_jit():
+        state, _ = learner.step(learner.init(batch), batch)
+        score = learner.score(state, batch)
+    expected, _ = learner.step(learner.init(batch), batch)
+    assert state.retained == pytest.approx(expected.retained, rel=1e-12)
+    assert score.bound == pytest.approx(learner.score(expected, batch).bound, rel=1e-12)
+
+
 @pytest.mark.parametrize("damage", ["cut", "changed", "foreign", "facts", "code", "empty"])
 def test_what_is_damaged_is_compiled_anew(folder, damage):
     _, first = traced(np.arange(5.0))

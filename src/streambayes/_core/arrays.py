@@ -132,7 +132,7 @@ _IN_JAX: dict[str, Callable[..., Any]] = {
     "softmax": jax.nn.softmax,
     "while_loop": jax.lax.while_loop,
     "fori_loop": jax.lax.fori_loop,
-    "put": lambda array, place, value: array.at[place].set(value),
+    "put": lambda array, place, value: jnp.asarray(array).at[place].set(value),
     "entry": jax.lax.dynamic_index_in_dim,
     "largest": jax.lax.top_k,
     "digamma": gamma.digamma,

@@ -270,6 +270,8 @@ class _Finder:
                 return None
             line, code = zlib.decompress(packed).split(b"\n", 1)
             facts = json.loads(line)
+            if facts["program"] != path.name:  # it was put here by someone
+                return None
             found = read(facts, code, for_what, restore(facts["tree"]), device)
             if found is not None and self._sets is not None:
                 setattr(*self._sets, restore(facts["sets"]))
@@ -285,6 +287,7 @@ class _Finder:
             return
         facts, code = told
         try:
+            facts["program"] = path.name
             facts["tree"] = describe(compiled.out_tree)
             if self._sets is not None:
                 facts["sets"] = describe(getattr(*self._sets))
@@ -415,7 +418,8 @@ def caches_of_the_user() -> Path:
     elif sys.platform == "win32":
         caches = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
     else:
-        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        caches = given if given.is_absolute() else Path.home() / ".cache"
     return caches / "streambayes"
 
 
