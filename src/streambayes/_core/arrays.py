@@ -91,7 +91,10 @@ def _while_loop(goes_on: Callable[[Any], Any], body: Callable[[Any], Any], at: A
 
 def _fori_loop(start: int, stop: int, body: Callable[[Any, Any], Any], at: Any) -> Any:
     for number in range(start, stop):
-        at = body(number, at)
+        after = body(number, at)
+        if holds_jax(after):  # as above, or a program would have the body as often as it runs
+            return jax.lax.fori_loop(number, stop, body, at)
+        at = after
     return at
 
 
