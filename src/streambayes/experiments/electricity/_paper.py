@@ -365,7 +365,7 @@ def _carried(batch: Batch, now: Any, before: Any) -> Any:
         return {name: jnp.where(observed[name], old[name], new[name]) for name in old}
 
     return now.replaced(
-        means=kept(now.means, before.means), squares=kept(now.squares, before.squares)
+        means=kept(now.means.others, before.means.others), squares=kept(now.squares, before.squares)
     )
 
 
