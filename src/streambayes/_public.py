@@ -1,4 +1,4 @@
-"""All that ``import streambayes`` offers, imported as one where something of it is first asked for."""
+"""All that ``import streambayes`` offers."""
 
 from streambayes import (
     __version__,

@@ -258,6 +258,13 @@ def test_a_folder_that_cannot_be_made_does_no_harm(tmp_path):
     assert (found.settings, found.files) == ("None 1.0", [])
 
 
+def test_a_folder_that_was_asked_for_and_cannot_be_used_is_told(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setattr(program, "_chosen", tmp_path / "file" / "folder")
+    with pytest.warns(UserWarning, match="neither read nor kept in .*: Not a directory; name"):
+        assert program.folder_for_programs(tmp_path / "file" / "folder") is None
+
+
 def test_the_oldest_programs_go_when_it_is_full(tmp_path, monkeypatch):
     folder = tmp_path / "programs"
     folder.mkdir(mode=0o700)

@@ -1,6 +1,7 @@
 """Programs: compiled functions that the next process finds on disk."""
 
 import contextlib
+import errno
 import functools
 import gc
 import hashlib
@@ -518,7 +519,7 @@ def _prepared(folder: Path) -> Path | None:
     try:
         make_private(folder)
         if not os.access(folder, os.W_OK):
-            return None
+            raise PermissionError(errno.EACCES, "it cannot be written to")
         files = sorted(
             ((entry.stat(), Path(entry.path)) for entry in own_files(folder, _WRITTEN)),
             key=lambda file: -file[0].st_mtime,
@@ -532,7 +533,10 @@ def _prepared(folder: Path) -> Path | None:
         message = f"compiled programs are neither read nor kept: {error}; remove it, or name a folder of your own in {_VARIABLE}"
         warnings.warn(message, stacklevel=2)
         return None
-    except OSError:
+    except OSError as error:
+        if _folder() != caches_of_the_user() / "compiled":  # it was asked for
+            message = f"compiled programs are neither read nor kept in {folder}: {error.strerror}; name another folder in {_VARIABLE}"
+            warnings.warn(message, stacklevel=2)
         return None
     return folder
 
