@@ -71,6 +71,7 @@ class Program:
             for models and policies of someone else's.
         sets: An object and its attribute that tracing sets, if there is one: it is kept beside the program.
         repeats: Whether the program passes over the rows of a batch again and again.
+        in_turn: Whether it takes batches on a leading axis one after the other, instead of all at once.
     """
 
     def __init__(
@@ -80,11 +81,13 @@ class Program:
         of: tuple[Any, ...] = (),
         sets: tuple[Any, str] | None = None,
         repeats: Callable[[Batch], bool] = lambda _: False,
+        in_turn: bool = False,
     ) -> None:
         self._function = function
         self._of = of
         self._sets = sets
         self._repeats = repeats
+        self._in_turn = in_turn
         self._shapes: dict[Any, _Shape] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -114,7 +117,18 @@ class Program:
         of = (*self._of, *sorted(kwargs.items())) if self._of else ()
         function: Any = functools.partial(self._function, **kwargs)
         function.__name__ = getattr(self._function, "__name__", "program")
-        return _Finder(function, of, self._sets, self._repeats)
+        return _Finder(function, of, self._sets, self._options)
+
+    def _options(self, args: tuple[Any, ...]) -> dict[str, Any]:
+        """How to compile it for these arguments."""
+        batches = [arg for arg in args if isinstance(arg, Batch)]
+        rows = [
+            batch.values.shape[-1]
+            if self._in_turn
+            else batch.values.size // max(len(batch.columns), 1)
+            for batch in batches
+        ]
+        return options_for(max(rows, default=0), repeats=any(map(self._repeats, batches)))
 
 
 def options_for(num_rows: int = 0, *, repeats: bool = False) -> dict[str, Any]:
@@ -177,12 +191,12 @@ class _Finder:
         function: Callable[..., Any],
         of: tuple[Any, ...],
         sets: tuple[Any, str] | None,
-        repeats: Callable[[Batch], bool],
+        options: Callable[[tuple[Any, ...]], dict[str, Any]],
     ) -> None:
         self._function = function
         self._of = of
         self._sets = sets
-        self._repeats = repeats
+        self._options = options
         self._lock = threading.Lock()  # what one thread compiles another one waits for
         self._found: dict[Any, Any] = {}
 
@@ -217,14 +231,9 @@ class _Finder:
     def _compiled(self, args: tuple[Any, ...], device: jax.Device) -> jax.stages.Compiled:
         if device.platform != "cpu":
             return jax.jit(self._function).lower(*args).compile()
-        batches = [arg for arg in args if isinstance(arg, Batch)]
-        num_rows = max(
-            [batch.values.size // max(len(batch.columns), 1) for batch in batches] or [0]
-        )
-        options = options_for(num_rows, repeats=any(map(self._repeats, batches)))
         lowered = jax.jit(self._function).lower(*args)
         try:
-            return lowered.compile(compiler_options=options)
+            return lowered.compile(compiler_options=self._options(args))
         except jax.errors.JaxRuntimeError as error:
             if _NO_SUCH_OPTION not in str(error):
                 raise

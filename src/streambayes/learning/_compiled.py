@@ -230,7 +230,7 @@ class Stepper:
         self.learn = Program(self._learn, of=("learn", *of), sets=sets, repeats=hides)
         scores = functools.partial(_scores_for_long, model)
         self.learn_several = Program(
-            self._learn_several, of=("several", *of), sets=sets, repeats=scores
+            self._learn_several, of=("several", *of), sets=sets, repeats=scores, in_turn=True
         )
         self.learn_many = Program(many, of=("many", *of), sets=sets, repeats=hides)
         self.lay_out = Program(self._laid_out, of=("lay_out", *of), repeats=hides)
