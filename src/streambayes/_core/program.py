@@ -231,7 +231,8 @@ class _Finder:
     def _compiled(self, args: tuple[Any, ...], device: jax.Device) -> jax.stages.Compiled:
         if device.platform != "cpu":
             return jax.jit(self._function).lower(*args).compile()
-        lowered = jax.jit(self._function).lower(*args)
+        with _traced_by_itself():
+            lowered = jax.jit(self._function).lower(*args)
         try:
             return lowered.compile(compiler_options=self._options(args))
         except jax.errors.JaxRuntimeError as error:
@@ -327,6 +328,9 @@ class _Shape:
         _held.discard(self)
 
 
+_tracing = threading.RLock()
+_PATIENCE = 5.0
+"""Seconds."""
 _calls = itertools.count()
 _held: "weakref.WeakSet[_Shape]" = weakref.WeakSet()
 _letting_go = threading.Lock()
@@ -488,6 +492,20 @@ def _kept() -> Iterator[None]:
             if _Compiling.threads_kept == 0:
                 _set(_Compiling.before)
                 compilation_cache.reset_cache()  # it would stay with our folder otherwise
+
+
+@contextlib.contextmanager
+def _traced_by_itself() -> Iterator[None]:
+    """One function is traced at a time: two would take as long together, and XLA would wait for both.
+
+    Whoever has waited for long goes ahead, lest two wait for each other.
+    """
+    is_held = _tracing.acquire(timeout=_PATIENCE)
+    try:
+        yield
+    finally:
+        if is_held:
+            _tracing.release()
 
 
 @contextlib.contextmanager
