@@ -337,3 +337,10 @@ def test_rows_that_are_held_out_by_a_column_of_any_type(cells):
         ValueError, match="column 'held', row 2: expected true or false, got 'maybe'"
     ):
         sb.run(learner, [batch], held_out="held", progress=False)
+
+
+def test_a_line_says_that_programs_are_prepared(monkeypatch, capsys):
+    monkeypatch.setattr("streambayes.learning._progress._PATIENCE", 0.0)
+    learner = sb.StreamLearner(sb.models.Gaussian("prepared"), sb.SVB())
+    sb.run(learner, [{"prepared": [1.0, 2.0, 4.0]}] * 2, progress=True)
+    assert "preparing: programs are loaded or compiled" in capsys.readouterr().err
