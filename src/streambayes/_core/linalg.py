@@ -150,17 +150,21 @@ def _lower(upper: Array, pivots: Array) -> Array:
 
 def _eliminated(matrix: Array, floor: Array) -> tuple[Array, Array]:
     """Rows after elimination below the diagonal, and the pivots; the matrix may have columns beside it."""
-    size = floor.shape[-1]
-    rows = xp.arange(size)[:, None]
+    size, lead, shape = floor.shape[-1], floor.shape[:-1], matrix.shape
+    # matrices side by side on the last axis: loops over them are the long ones
+    matrix = xp.moveaxis(matrix.reshape(-1, *shape[-2:]), 0, -1)
+    floor = xp.moveaxis(floor.reshape(-1, size), 0, -1)
+    rows = xp.arange(size)[:, None, None]
 
     # one array, changed in one expression: XLA makes one kernel of it
     def column(j: Any, held: Array) -> Array:
-        left, row = (_at(held, j, axis) for axis in (-1, -2))
-        pivot = xp.maximum(_at(row, j, -1), _at(floor[..., None, :], j, -1))
+        left, row = (_at(held, j, axis) for axis in (1, 0))
+        pivot = xp.maximum(_at(row, j, 1), _at(floor[:, None], j, 0))
         return xp.where(rows > j, held - (left / pivot) * row, held)
 
     held = xp.fori_loop(0, size, column, matrix)
-    return held, xp.maximum(xp.diagonal(held[..., :size], axis1=-2, axis2=-1), floor)
+    pivots = xp.maximum(xp.diagonal(held[:, :size]), floor.T)
+    return xp.moveaxis(held, -1, 0).reshape(shape), pivots.reshape(*lead, size)
 
 
 def _at(array: Array, index: Any, axis: int) -> Array:

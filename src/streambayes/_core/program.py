@@ -142,9 +142,13 @@ def options_for(num_rows: int = 0, *, repeats: bool = False) -> dict[str, Any]:
         repeats: Whether it passes over them again and again.
     """
     has_long_loops = repeats and num_rows > _FEW_ROWS
+    # this one makes two kernels of a sum over more than 32 entries, and kernels are what takes time to compile
+    without = ["tree_reduction_rewriter"]
+    if num_rows <= _FEW_ROWS:
+        # and this one hands sums and products to a library whose threads take longer to meet than to add so few
+        without.append("dot-library-rewriter")
     options: dict[str, Any] = {
-        # two kernels of a sum over more than 32 entries, and kernels are what takes time to compile
-        "xla_disable_hlo_passes": "tree_reduction_rewriter",
+        "xla_disable_hlo_passes": ",".join(without),
         "xla_cpu_use_fusion_emitters": has_long_loops,
     }
     if has_long_loops or num_rows > _MANY_ROWS:

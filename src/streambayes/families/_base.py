@@ -4,6 +4,7 @@ $$p(x \mid \eta) = h(x) \exp(\eta \cdot t(x) - A(\eta)), \qquad E[t(x)] = \nabla
 """
 
 import abc
+import copy
 import dataclasses
 import functools
 import types
@@ -95,6 +96,10 @@ class AbstractFamily(abc.ABC):
         """``kl``, likewise."""
         return Formula.known(self.kl(other))
 
+    def factored(self) -> Self:
+        """The same, with what several methods begin with computed once: XLA would compute it for each of them."""
+        return self
+
     def entropy(self) -> Array:
         r"""$A(\eta) - \eta \cdot E[t] - E[\ln h]$, shape ``batch_shape``."""
         energy = self.dot(self.expected_stats()) + self.expected_log_base_measure()
@@ -132,6 +137,18 @@ class AbstractFamily(abc.ABC):
             )
         ]
         return functools.reduce(xp.add, terms)
+
+    @final
+    def _keeping(self, found: Any) -> Self:
+        """A copy that holds what was computed of it; what JAX makes of the copy does not."""
+        kept = copy.copy(self)
+        kept.__dict__["_found"] = found
+        return kept
+
+    @final
+    def _kept(self) -> Any:
+        """What the copy holds; nothing in others."""
+        return self.__dict__.get("_found")
 
     @final
     def __add__(self, other: Self) -> Self:

@@ -82,6 +82,10 @@ class Blocks:
             counts={name: self.counts[name] for name in names},
         )
 
+    def factored(self) -> Self:
+        """The same, with what several functions of a block begin with computed once."""
+        return self._map(lambda name: (self.params[name].factored(), self.counts[name]))
+
     def expectations(self) -> dict[str, Any]:
         """Expected statistics of every block: all that a model sees of what is believed."""
         formulas = [family.expected_stats_formula() for family in self.params.values()]

@@ -50,6 +50,10 @@ class AbstractMarginal(abc.ABC):
         """Standard deviation; stated where its square would overflow in extreme units."""
         return xp.sqrt(self.variance())
 
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and standard deviation, with what both need computed once."""
+        return self.mean(), self.deviation()
+
     @abc.abstractmethod
     def cdf(self, x: Array) -> Array:
         """Probability of at most ``x``."""
@@ -367,13 +371,16 @@ class SpreadMarginal(AbstractMarginal):
         return xp.square(self.deviation())
 
     def deviation(self) -> Array:
-        shape, rate = self.precision.shape, self.precision.rate
+        return self.moments()[1]
+
+    def moments(self) -> tuple[Array, Array]:
+        shape, rate, mean = self.precision.shape, self.precision.rate, self._mean_in_unit()
         safe = xp.maximum(shape - 1.0, 1e-300)
         # E[1/tau] - E[tau^-1/2]^2; for large shapes the delta method, where the difference cancels
-        exact = rate / safe - xp.square(self._mean_in_unit())
+        exact = rate / safe - xp.square(mean)
         limit = rate / (4.0 * xp.square(shape)) * (1.0 + 7.0 / (4.0 * shape))
         square = xp.where(shape > 1e5, limit, exact)
-        return xp.where(shape > 1.0, self.unit * xp.sqrt(square), xp.inf)
+        return self.unit * mean, xp.where(shape > 1.0, self.unit * xp.sqrt(square), xp.inf)
 
     def cdf(self, x: Array) -> Array:
         safe = xp.maximum(x / self.unit, 1e-150)
@@ -410,11 +417,16 @@ class MixtureMarginal(AbstractMarginal):
         return self._average(self._of_each(lambda member: member.mean()))
 
     def variance(self) -> Array:
-        centre = self.mean()
-        spread = self._average(
-            self._of_each(lambda member: member.variance() + xp.square(member.mean() - centre))
-        )
-        return xp.where(xp.isinf(centre), xp.inf, spread)
+        return xp.square(self.deviation())
+
+    def deviation(self) -> Array:
+        return self.moments()[1]
+
+    def moments(self) -> tuple[Array, Array]:
+        means, deviations = self._of_each(lambda member: member.moments())
+        centre = self._average(means)
+        spread = self._average(xp.square(deviations) + xp.square(means - centre))
+        return centre, xp.where(xp.isinf(centre), xp.inf, xp.sqrt(spread))
 
     def cdf(self, x: Array) -> Array:
         extra = max(xp.ndim(x) + 1 - self.weights.ndim, 0)

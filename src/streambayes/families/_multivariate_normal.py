@@ -117,6 +117,9 @@ class MultivariateNormal(AbstractFamily):
         gap = other.precision - self.precision
         return 0.5 * (matrix_excess(factor, gap, other_factor) + distance)
 
+    def factored(self) -> Self:
+        return self._keeping(self._factor())
+
     def entropy(self) -> Array:
         size = self.precision_mean.shape[-1]
         return size * (numerics.HALF_LOG_TWO_PI + 0.5) - 0.5 * linalg.log_det(self._factor())
@@ -138,7 +141,8 @@ class MultivariateNormal(AbstractFamily):
         return factor, linalg.solve(factor, self.precision_mean[..., None])[..., 0]
 
     def _factor(self) -> linalg.Factor:
-        return linalg.cholesky(self.precision)
+        factor: linalg.Factor = self._kept() or linalg.cholesky(self.precision)
+        return factor
 
 
 def _check(mean: Any, precision: Any) -> None:

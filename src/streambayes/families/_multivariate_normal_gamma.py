@@ -181,6 +181,9 @@ class MultivariateNormalGamma(AbstractInFormulas):
             lambda precisions: precisions + 0.5 * (spread + distance)
         )
 
+    def factored(self) -> Self:
+        return self._keeping(self._parts())
+
     def entropy(self) -> Array:
         factor, _, gamma = self._parts()
         size = self.scaled_mean.shape[-1]
@@ -206,6 +209,9 @@ class MultivariateNormalGamma(AbstractInFormulas):
 
     def _parts(self) -> "_Parts":
         """What all else follows from: one factor serves, since XLA would form as many as are written."""
+        kept: _Parts | None = self._kept()
+        if kept is not None:
+            return kept
         factor, size = linalg.cholesky(self.scale), self.scaled_mean.shape[-1]
         half = linalg.solve_lower(factor, self.scaled_mean[..., None])
         gamma = Gamma(

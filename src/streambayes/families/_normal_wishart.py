@@ -120,7 +120,7 @@ class NormalWishart(AbstractInFormulas):
 
     def log_normalizer_formula(self) -> Formula:
         size = self.scaled_mean.shape[-1]
-        log_det = linalg.log_det(linalg.cholesky(self.scatter))
+        log_det = linalg.log_det(self._factor())
         spread = 0.5 * self.degrees * (size * xp.log(2.0) - log_det)
 
         def answer(each: Array) -> Array:
@@ -131,7 +131,7 @@ class NormalWishart(AbstractInFormulas):
 
     def expected_stats_formula(self) -> Formula:
         size = self.scaled_mean.shape[-1]
-        factor = linalg.cholesky(self.scatter)
+        factor = self._factor()
         mean = self.location
         precision = self.degrees[..., None, None] * linalg.solve(factor, xp.eye(size))
         weighted = (precision * mean[..., None, :]).sum(-1)
@@ -168,7 +168,7 @@ class NormalWishart(AbstractInFormulas):
 
     def kl_formula(self, other: Self) -> Formula:
         size = self.scaled_mean.shape[-1]
-        factor, other_factor = linalg.cholesky(self.scatter), linalg.cholesky(other.scatter)
+        factor, other_factor = self._factor(), other._factor()
         # E[Lambda] against E'[Lambda], M = (nu / nu') V^-1 V'; M - I from differences alone
         ratio = (self.degrees / other.degrees)[..., None, None]
         fewer = ((self.degrees - other.degrees) / other.degrees)[..., None, None]
@@ -189,11 +189,14 @@ class NormalWishart(AbstractInFormulas):
             lambda degrees, spread: means + degrees + 0.5 * (size * spread + distance),
         )
 
+    def factored(self) -> Self:
+        return self._keeping(self._factor())
+
     def entropy(self) -> Array:
         size = self.scaled_mean.shape[-1]
         halves = self._half_degrees()
         order = xp.arange(size)
-        log_det = linalg.log_det(linalg.cholesky(self.scatter))
+        log_det = linalg.log_det(self._factor())
         gammas = numerics.gamma_entropy(halves) + 0.5 * (
             (size - 1 - order) * xp.digamma(halves) + order
         )
@@ -209,7 +212,7 @@ class NormalWishart(AbstractInFormulas):
     def log_prob(self, x: MeanPrecision) -> Array:
         mean, precision = xp.asarray(x.mean), xp.asarray(x.precision)
         size = self.scaled_mean.shape[-1]
-        factor, root = linalg.cholesky(self.scatter), linalg.cholesky(precision)
+        factor, root = self._factor(), linalg.cholesky(precision)
         log_det = linalg.log_det(root)
         # Lambda against its mean nu V^-1: M = L^T Lambda L / nu, V = L L^T
         half = (factor.lower[..., :, :, None] * root.lower[..., :, None, :]).sum(-3)
@@ -251,13 +254,17 @@ class NormalWishart(AbstractInFormulas):
         squares = rng.standard_gamma(self._half_degrees(), (*shape, size))
         below = rng.standard_normal((*shape, size, size))
         bartlett = xp.tril(below, -1) + xp.sqrt(2.0 * squares)[..., None, :] * xp.eye(size)
-        factor = linalg.cholesky(self.scatter)
+        factor = self._factor()
         root = linalg.solve_lower_transposed(factor, bartlett)
         precision = (root[..., :, None, :] * root[..., None, :, :]).sum(-1)
         noise = rng.standard_normal((*shape, size, 1))
         spread = linalg.solve_lower_transposed(linalg.cholesky(precision), noise)[..., 0]
         mean = self.location + spread / xp.sqrt(self.scale)[..., None]
         return MeanPrecision(mean, precision)
+
+    def _factor(self) -> linalg.Factor:
+        factor: linalg.Factor = self._kept() or linalg.cholesky(self.scatter)
+        return factor
 
     def _half_degrees(self) -> Array:
         r"""$(\nu + 1 - j) / 2$ for $j = 1..d$: arguments of the multivariate gamma function."""

@@ -231,7 +231,7 @@ class Auto(AbstractForgetting[AutoMemory, AutoAnchor]):
 
     def update(self, anchor: AutoAnchor, belief: AbstractBelief, messages: Blocks) -> Bank:
         assert isinstance(belief, Bank)
-        members = anchor.tempered.only(messages.params) + messages
+        members = (anchor.tempered.only(messages.params) + messages).factored()
         evidence = {
             name: log_normalizer - anchor.log_normalizers[name]
             for name, log_normalizer in members.log_normalizers().items()

@@ -191,7 +191,7 @@ class AbstractTempered(AbstractForgetting[Blocks, Tempered]):
     @final
     def update(self, anchor: Tempered, belief: AbstractBelief, messages: Blocks) -> Point:
         tempered = anchor.tempered.only(messages.params)
-        return Point(belief.summary().replaced(tempered + messages))
+        return Point(belief.summary().replaced((tempered + messages).factored()))
 
     @final
     def message(self, anchor: Tempered, belief: AbstractBelief) -> Blocks:

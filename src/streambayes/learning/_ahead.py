@@ -15,7 +15,7 @@ from streambayes.families import AbstractBelief
 from streambayes.learning._compiled import Left
 from streambayes.learning._intake import Kind, StreamBatch, pad_several, read_rows
 from streambayes.learning._learner import Score, StepError, StreamLearner, elapsed_until, replaced
-from streambayes.learning._notes import Notes, noter
+from streambayes.learning._notes import Notes, Seen, noter
 from streambayes.learning._state import LearnerState, StepInfo
 
 __all__ = ["Ahead", "Done", "can_go_ahead"]
@@ -186,7 +186,10 @@ class Ahead:
         learner = self._learner
         count = int(running.count)
         left = jax.tree.map(lambda leaf: leaf[:count], to_host(running.left))
-        watched = None if running.seen is None else np.asarray(running.seen)
+        seen: list[Seen] | list[None] = [None] * count
+        if running.seen is not None:
+            flats = np.asarray(running.seen)[:count]
+            seen = noter(learner.model).seen_several(flats, self._state.scale)
         notes: list[Notes] | None = None
         if self._noter is not None:
             notes = self._noter.note_several(running.before, left.belief, self._state.scale)
@@ -199,10 +202,7 @@ class Ahead:
                 self._waiting, self._running = [], None
                 yield Done(each.mark, StepError(outcome), seconds)
                 return
-            seen = None
-            if watched is not None:
-                seen = noter(learner.model).seen(watched[number], self._state.scale)
-            info = learner._info(facts, each.rows.shape[1], outcome, seen)
+            info = learner._info(facts, each.rows.shape[1], outcome, seen[number])
             score = None
             if left.score is not None and self._num_reported:
                 score = learner._score_of(each.rows, np.nan, left.score[number])

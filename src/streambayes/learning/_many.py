@@ -271,7 +271,7 @@ class ManyInfo(Mapping[Hashable, StepInfo]):
         if self._seen is None:
             return None
         notes, scale = noter(self._learner.model), _rows_of(self._scale, number)
-        return Seen(notes, self._seen[number], scale)
+        return notes.seen(self._seen[number], scale)
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self._names)

@@ -1,6 +1,7 @@
 """What a step did to the parameters: how far each block moved, and where its parameters are now."""
 
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, final
@@ -64,17 +65,17 @@ class Seen:
             before, and what the look says by itself.
     """
 
-    def __init__(self, noter: "Noter", flat: np.ndarray, scale: Scale) -> None:
-        self._noter, self.flat, self._scale = noter, flat, scale
+    def __init__(self, reading: "_Reading", number: int) -> None:
+        self._reading, self._number = reading, number
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Seen):
             return NotImplemented
-        pairs = zip(jax.tree.leaves(self._scale), jax.tree.leaves(other._scale), strict=True)
+        scales = self._reading.scale, other._reading.scale
         return (
-            self._noter is other._noter
+            self._reading.noter is other._reading.noter
             and np.array_equal(self.flat, other.flat, equal_nan=True)
-            and all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+            and all(map(np.array_equal, *map(jax.tree.leaves, scales)))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -82,13 +83,15 @@ class Seen:
     def __repr__(self) -> str:
         return f"Seen of {len(self.looks)} blocks"
 
-    @functools.cached_property
-    def _parts(self) -> tuple[Any, ...]:
-        found = self._noter.read_watch(self.flat, self._scale)
-        for block in self._noter.without_units(self._scale):
-            for each in found:
-                each.pop(block, None)
+    @property
+    def flat(self) -> np.ndarray:
+        """All of it in one array, as the watch has returned it."""
+        found: np.ndarray = self._reading.flats[self._number]
         return found
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        return self._reading.parts[self._number]
 
     @property
     def looks(self) -> Looked:
@@ -109,6 +112,27 @@ class Seen:
     def compared(self) -> dict[str, dict[int, dict[str, Comparison]]]:
         found: dict[str, dict[int, dict[str, Comparison]]] = self._parts[3]
         return found
+
+
+@final
+class _Reading:
+    """What the watch saw in a batch or in several, taken apart together as soon as any of it is asked for.
+
+    Until then the watch may be at work, while the next batch is learned.
+    """
+
+    def __init__(self, noter: "Noter", seen: Array | np.ndarray, scale: Scale) -> None:
+        self.noter, self._seen, self.scale = noter, seen, scale
+
+    @functools.cached_property
+    def flats(self) -> np.ndarray:
+        """What the watch has returned, batches on the first axis."""
+        return np.atleast_2d(np.asarray(self._seen))
+
+    @functools.cached_property
+    def parts(self) -> list[tuple[Any, ...]]:
+        """For each batch what ``Seen`` has."""
+        return self.noter.read_watch(self.flats, self.scale)
 
 
 @final
@@ -196,7 +220,7 @@ class Noter:
         """The watch after a batch, and what it saw."""
         with float64_scope():
             after, flat = self._watch(watch, prior, scale, message)
-        return after, self.seen(np.asarray(flat), scale)
+        return after, self.seen(flat, scale)
 
     def prepare(self, watch: Watch, prior: Blocks, scale: Scale, num_batches: int | None) -> None:
         """Load or compile what watches a batch, or several that are learned together."""
@@ -222,9 +246,14 @@ class Noter:
             )
         return found
 
-    def seen(self, flat: np.ndarray, scale: Scale) -> Seen:
+    def seen(self, flat: Array | np.ndarray, scale: Scale) -> Seen:
         """What the watch saw in a batch."""
-        return Seen(self, flat, scale)
+        return Seen(_Reading(self, flat, scale), 0)
+
+    def seen_several(self, flats: np.ndarray, scale: Scale) -> list[Seen]:
+        """What the watch saw in each of several batches."""
+        reading = _Reading(self, flats, scale)
+        return [Seen(reading, number) for number in range(len(flats))]
 
     def _watched_several(
         self,
@@ -276,47 +305,63 @@ class Noter:
         return counts >= np.where(self._are_spreads, 2.0, 0.0)
 
     @in_float64
-    def read_watch(self, flat: np.ndarray, scale: Scale) -> tuple[Any, ...]:
-        """What the watch saw, taken apart."""
-        num, num_blocks = len(SCALES), len(self._blocks)
+    def read_watch(self, flats: np.ndarray, scale: Scale) -> list[tuple[Any, ...]]:
+        """What the watch saw in several batches, taken apart."""
+        size, num, num_blocks = len(flats), len(SCALES), len(self._blocks)
         evidence: Any
         both: Any
-        evidence, pattern, both = np.split(flat, np.cumsum([2 * num * num_blocks, 3 * num_blocks]))
-        evidence, both = evidence.reshape(num, 2, num_blocks), both.reshape(2, num, -1)
-        every = self._moments(Point(self._packing.unpacked(both)), scale).reshape(2, 2, num, -1)
-        means, deviations = np.where(self._is_known(both[1]), every, np.nan)
-        means, deviations = rounded(means, deviations), rounded(deviations)
-        num_due = 1 + max(np.flatnonzero(~np.isnan(evidence[:, 0]).all(1)).tolist(), default=0)
-        looks = np.round(np.where(np.isfinite(evidence), evidence, np.nan)[:num_due], 3)
-        compared: dict[str, dict[int, dict[str, Comparison]]] = {}
-        for look in range(num_due):
-            clear = [self._blocks[place] for place in np.flatnonzero(looks[look, 0] >= 0.0)]
-            if clear:
-                columns = [
-                    part[which, look].tolist() for which in (0, 1) for part in (means, deviations)
-                ]
-                by_block = self._by_block(map(Comparison, *columns))
-                for block in clear:
-                    told = by_block[block]
-                    compared.setdefault(block, {})[look] = {
-                        name: each for name, each in told.items() if not math.isnan(each.now)
-                    }
-        known = looks.astype(object)
-        known[np.isnan(looks)] = None
-        pairs = known.transpose(2, 0, 1).tolist()
-        patterns = rounded(pattern.reshape(3, -1).T, digits=4).tolist()
-        return (
-            {
-                block: tuple(map(tuple, each))
-                for block, each in zip(self._blocks, pairs, strict=True)
-            },
-            dict(zip(self._blocks, map(tuple, patterns), strict=True)),
-            {
-                block: {name: value for name, value in found.items() if not math.isnan(value)}
-                for block, found in self._by_block(means[1, 0].tolist()).items()
-            },
-            compared,
-        )
+        ends = np.cumsum([2 * num * num_blocks, 3 * num_blocks])
+        evidence, pattern, both = np.split(flats, ends, axis=1)
+        evidence, both = evidence.reshape(size, num, 2, num_blocks), both.reshape(size, 2, num, -1)
+        looks = np.round(np.where(np.isfinite(evidence), evidence, np.nan), 3)
+        clear = looks[:, :, 0] >= 0.0
+        batches, places = np.nonzero(clear.any(-1))
+        pairs = both[batches, :, places].reshape(2 * len(places), both.shape[-1])
+        means, deviations = self._read_moments(np.concatenate([both[:, 1, 0], pairs]), scale)
+        compared: list[dict[str, dict[int, dict[str, Comparison]]]] = [{} for _ in flats]
+        rows = [
+            each[size:].reshape(len(places), 2, each.shape[-1]).tolist()
+            for each in (means, deviations)
+        ]
+        for batch, look, *both_moments in zip(batches, places.tolist(), *rows, strict=True):
+            columns = [part[which] for which in (0, 1) for part in both_moments]
+            by_block = self._by_block(map(Comparison, *columns))
+            for block in itertools.compress(self._blocks, clear[batch, look]):
+                compared[batch].setdefault(block, {})[look] = {
+                    name: each for name, each in by_block[block].items() if not math.isnan(each.now)
+                }
+        shown = looks.astype(object)
+        shown[np.isnan(looks)] = None
+        due = (~np.isnan(evidence[:, :, 0]).all(-1)) * np.arange(1, num + 1)
+        patterns = rounded(pattern.reshape(size, 3, -1).transpose(0, 2, 1), digits=4).tolist()
+        unknown = self.without_units(scale)
+        found = zip(shown, due.max(1), patterns, means[:size].tolist(), compared, strict=True)
+        parts: list[tuple[Any, ...]] = []
+        for look_of, num_due, pattern_of, alone, compared_of in found:
+            pairs = look_of[: max(num_due, 1)].transpose(2, 0, 1).tolist()
+            part: tuple[dict[str, Any], ...] = (
+                {
+                    block: tuple(map(tuple, each))
+                    for block, each in zip(self._blocks, pairs, strict=True)
+                },
+                dict(zip(self._blocks, map(tuple, pattern_of), strict=True)),
+                {
+                    block: {name: value for name, value in of.items() if not math.isnan(value)}
+                    for block, of in self._by_block(alone).items()
+                },
+                compared_of,
+            )
+            for block in unknown:
+                for each in part:
+                    each.pop(block, None)
+            parts.append(part)
+        return parts
+
+    def _read_moments(self, packed: Any, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
+        """Means and standard deviations of all parameters, NaN where they are not known; rounded."""
+        every = self._moments(Point(self._packing.unpacked(packed)), scale)
+        means, deviations = np.where(self._is_known(packed), every, np.nan)
+        return rounded(means, deviations), rounded(deviations)
 
     def _by_block(self, values: Iterable[Any]) -> dict[str, dict[str, Any]]:
         """What is known of each parameter, by block."""

@@ -940,8 +940,14 @@ def _short(value: Any) -> Any:
 def _shares(memory: Any) -> Any:
     """Weights to four digits: there are many of them in a record."""
     if isinstance(memory, dict):
-        return {label: _shares(weights) for label, weights in memory.items()}
-    return None if memory is None else tuple(round(weight, 4) for weight in memory)
+        every = _four_digits(list(memory.values()))
+        return dict(zip(memory, map(tuple, every), strict=True))
+    return None if memory is None else tuple(_four_digits(memory))
+
+
+def _four_digits(weights: Any) -> list[Any]:
+    found: list[Any] = np.round(weights, 4).tolist()
+    return found
 
 
 def _has_rows(batch: StreamBatch) -> bool:

@@ -57,9 +57,10 @@ class Parameters(NamedTuple):
         The exponential of a Student-t has neither: what is known by its logarithm, with mean $m$ and deviation
         $s$, is told by its median $e^m$ and by $e^m s$.
         """
-        centre, deviation = self.centre(), self.marginal.deviation()
+        mean, deviation = self.marginal.moments()
         if not np.any(self.is_log):
-            return centre, deviation
+            return mean, deviation
+        centre = exp_of(self.is_log, mean)
         return centre, xp.where(self.is_log, centre * deviation, deviation)
 
     def centre(self) -> Array:
