@@ -18,10 +18,10 @@ _ERROR = 1e-7
 """In nats: how far a polynomial may be off."""
 
 
-def is_short(belief: AbstractBelief, rows: Any) -> bool:
+def is_short(belief: AbstractBelief, rows: Any, *, most_members: int = 6) -> bool:
     """Whether asking all members at every row is little work."""
     num_rows: int = rows.num_rows if hasattr(rows, "num_rows") else rows.shape[0]
-    return belief.num_members <= 6 or num_rows <= _FEW_ROWS
+    return belief.num_members <= most_members or num_rows <= _FEW_ROWS
 
 
 def along_line(
