@@ -1,13 +1,29 @@
 """Settings shared by all tests."""
 
+import os
 from pathlib import Path
+from unittest import mock
 
 import hypothesis
 import jax
 import numpy as np
 import pytest
 
-from streambayes._core.program import caches_of_the_user, folder_for_programs
+from streambayes._core import program
+from streambayes._core.program import caches_of_the_user, folder_for_programs, options_for
+
+# what tests compile by themselves; it is read here, and processes that tests start do not inherit it
+with mock.patch.dict(
+    os.environ,
+    XLA_FLAGS="--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false",
+):
+    jax.devices()
+
+_AS_FOR_USERS = (
+    *("test_docs.py", "test_program.py", "test_program_size.py", "test_interpolation.py"),
+    *("checkpoint", "cli", "dashboard", "distributed", "experiments", "sources"),
+)
+"""Modules and folders of tests whose programs are compiled as for users."""
 
 # compilation is nearly all of the time: processes, modules and the next run share what was compiled once
 _programs = folder_for_programs(caches_of_the_user() / "tests")
@@ -45,11 +61,24 @@ def key():
     return jax.random.key(20170806)
 
 
+def _quick_options(num_rows=0, *, repeats=False):
+    """No optimisations: a sixth of the time to compile, and what tests run is small."""
+    chosen = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+    return {**options_for(num_rows, repeats=repeats), **chosen}
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _forget_compiled_functions():
-    """A module's compiled functions serve no other."""
-    yield
+def _compiled_for_one_module(request):
+    """A module's compiled functions serve no other; most are compiled quickly, unless all tests are run."""
+    as_for_users = os.environ.get("STREAMBAYES_TESTS") == "all" or any(
+        part in _AS_FOR_USERS for part in request.path.parts
+    )
+    chosen = options_for if as_for_users else _quick_options
+    with mock.patch.object(program, "options_for", chosen):
+        yield
     jax.clear_caches()
+    for shape in list(program._held):
+        shape.let_go()
 
 
 @pytest.fixture(autouse=True)

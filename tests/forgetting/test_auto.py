@@ -236,7 +236,7 @@ def test_a_run_predicts_by_the_forecast_and_tests_the_belief():
         assert learner.log_predictive(state, batch).mean() == pytest.approx(expected[-1])
         state, _ = learner.step(state, batch)
     found = [record.prequential for record in whole.records[1:]]
-    assert found == expected[1:]
+    assert found == pytest.approx(expected[1:], rel=1e-13)  # by another program
     assert whole.scores.prequential == pytest.approx(np.mean(expected[1:]))
     assert len(learner.log_predictive(state, {"x": []})) == 0
     with pytest.raises(ValueError, match="using must be 'forecast' or 'belief', got 'trust'"):

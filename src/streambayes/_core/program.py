@@ -247,7 +247,7 @@ class _Finder:
     def _loaded_or_compiled(
         self, args: tuple[Any, ...], for_what: Given, device: jax.Device
     ) -> jax.stages.Compiled:
-        path = self._path(for_what, device)
+        path = self._path(args, for_what, device)
         found = None if path is None else self._loaded(path, for_what, device)
         if found is None:
             # the programs that JAX keeps by itself are those that are not kept here
@@ -257,7 +257,7 @@ class _Finder:
                 self._write(path, found)
         return found
 
-    def _path(self, for_what: Given, device: jax.Device) -> Path | None:
+    def _path(self, args: tuple[Any, ...], for_what: Given, device: jax.Device) -> Path | None:
         """Where the program is or will be; ``None`` if its like in another process cannot be told."""
         folder = _usable_folder() if self._of else None
         if folder is None:
@@ -267,6 +267,7 @@ class _Finder:
             told = [
                 *_process(device),
                 _settings(),
+                self._options(args),
                 describe((self._of, tree)),
                 [[shape, str(dtype), weak] for shape, dtype, weak in kinds],
             ]

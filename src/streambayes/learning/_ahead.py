@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, final
 import jax
 import numpy as np
 
+from streambayes._core.batch import Batch
 from streambayes._core.outcome import Outcome
 from streambayes._core.precision import float64_scope, to_host
 from streambayes._core.program import prepared
@@ -21,7 +22,7 @@ from streambayes.learning._state import LearnerState, StepInfo
 __all__ = ["Ahead", "Done", "can_go_ahead"]
 
 _MOST_BATCHES = 32
-_MOST_ROWS = 16_384
+_MOST_NUMBERS = 2**21
 
 
 class Done(NamedTuple):
@@ -57,6 +58,7 @@ class _Running(NamedTuple):
     since: float
     before: AbstractBelief
     left: Left
+    scores: Any
     seen: Any
     count: Any
 
@@ -87,7 +89,7 @@ class Ahead:
         self._kind: Kind | None = None
         self._waiting: list[_Waiting] = []
         self._running: _Running | None = None
-        self._prepared: set[int] = set()
+        self._prepared: set[Kind | None] = set()
 
     @property
     def state(self) -> LearnerState:
@@ -134,21 +136,28 @@ class Ahead:
         kind: Any = self._kind
         elapsed = np.zeros(_capacity(kind))
         elapsed[: len(waiting)] = [each.elapsed for each in waiting]
-        with self._watch_prepared(len(elapsed)), float64_scope():
+        batches = pad_several([each.rows for each in waiting], kind, len(elapsed))
+        scores = None
+        with self._others_prepared(batches), float64_scope():
             memory, rows_seen, left, count = learner._stepper.learn_several(
                 learner._settings,
                 state.memory,
                 state.belief,
                 state.prior,
                 state.scale,
-                pad_several([each.rows for each in waiting], kind, len(elapsed)),
+                batches,
                 state.rows_seen,
                 elapsed,
                 np.int64(len(waiting)),
-                with_scores=self._with_scores,
+                with_forecasts=self._with_scores,
                 with_beliefs=self._noter is not None,
             )
             belief = learner.forgetting.belief(memory)
+        if left.forecast is not None:  # on another core, while the next batches are learned
+            with float64_scope():
+                units = state.scale.shift, state.scale.factor
+                scores = learner._scorer.score_several(left.forecast, *units, batches, count)
+            left = left._replace(forecast=None)
         watch, seen = state.watch, None
         if watch is not None:
             watch, seen = noter(learner.model).watch_several(
@@ -162,17 +171,34 @@ class Ahead:
             rows_seen=rows_seen,
             num_batches=state.num_batches + len(waiting),
         )
-        self._running = _Running(waiting, clock.perf_counter(), state.belief, left, seen, count)
+        self._running = _Running(
+            waiting, clock.perf_counter(), state.belief, left, scores, seen, count
+        )
         yield from self._report_of(before)
 
-    def _watch_prepared(self, num_batches: int) -> AbstractContextManager[None]:
-        """While batches are learned the first time, the watch of so many is made ready."""
-        watch, prior, scale = self._state.watch, self._state.prior, self._state.scale
-        if watch is None or num_batches in self._prepared:
+    def _others_prepared(self, batches: Batch) -> AbstractContextManager[None]:
+        """While such batches are learned the first time, what watches and scores them is made ready."""
+        learner, state, capacity = self._learner, self._state, batches.values.shape[0]
+        watch, scale, preparations = state.watch, state.scale, []
+        if self._kind in self._prepared:
             return nullcontext()
-        self._prepared.add(num_batches)
-        made = noter(self._learner.model)
-        return prepared(lambda: made.prepare(watch, prior, scale, num_batches))
+        self._prepared.add(self._kind)
+        if watch is not None:
+            made = noter(learner.model)
+            preparations.append(lambda: made.prepare(watch, state.prior, scale, capacity))
+        if self._with_scores:
+
+            def prepare_scores() -> None:
+                forecasts, count = jax.tree.map(
+                    lambda leaf: jax.ShapeDtypeStruct((capacity, *np.shape(leaf)), float),  # type: ignore[no-untyped-call]
+                    learner._belief(state, "forecast"),
+                ), jax.ShapeDtypeStruct((), int)  # type: ignore[no-untyped-call]
+                learner._scorer.score_several.prepare(
+                    forecasts, scale.shift, scale.factor, batches, count
+                )
+
+            preparations.append(prepare_scores)
+        return prepared(*preparations)
 
     def _report(self) -> Iterator[Done]:
         running, self._running = self._running, None
@@ -186,6 +212,7 @@ class Ahead:
         learner = self._learner
         count = int(running.count)
         left = jax.tree.map(lambda leaf: leaf[:count], to_host(running.left))
+        scores = None if running.scores is None else np.asarray(running.scores)
         seen: list[Seen] | list[None] = [None] * count
         if running.seen is not None:
             flats = np.asarray(running.seen)[:count]
@@ -204,8 +231,8 @@ class Ahead:
                 return
             info = learner._info(facts, each.rows.shape[1], outcome, seen[number])
             score = None
-            if left.score is not None and self._num_reported:
-                score = learner._score_of(each.rows, np.nan, left.score[number])
+            if scores is not None and self._num_reported:
+                score = learner._score_of(each.rows, np.nan, scores[number])
             self._num_reported += 1
             noted = None if notes is None else notes[number]
             yield Done(each.mark, info, seconds, noted, score)
@@ -217,5 +244,6 @@ def can_go_ahead(learner: StreamLearner, state: LearnerState) -> bool:
 
 
 def _capacity(kind: Kind) -> int:
-    """How many batches go together: as many as stay in the processor's cache."""
-    return min(max(_MOST_ROWS // kind.size, 1), _MOST_BATCHES)
+    """How many batches go together."""
+    most = _MOST_NUMBERS // (kind.size * max(len(kind.columns), 1))
+    return min(max(most, 1), _MOST_BATCHES)

@@ -68,13 +68,13 @@ class Left(NamedTuple):
         message: Its message to the blocks.
         facts: Its facts, as one array.
         belief: What is believed after it, if that is wanted.
-        score: Sum over its rows of their log predictive densities before it was learned, likewise.
+        forecast: By what it was to be predicted before it was learned, likewise.
     """
 
     message: Blocks
     facts: Array
     belief: AbstractBelief | None
-    score: Array | None
+    forecast: AbstractBelief | None
 
 
 class Settings(NamedTuple):
@@ -119,6 +119,9 @@ class Scorer:
         self._model = model
         repeats = functools.partial(_scores_for_long, model)
         self.score = Program(self.scored, of=("score", model), repeats=repeats)
+        self.score_several = Program(
+            self._scored_several, of=("score_several", model), repeats=repeats, in_turn=True
+        )
         self.log_predictive = Program(self.densities, of=("log_predictive", model), repeats=repeats)
         self.predict = Program(self._predict, of=("predict", model), repeats=repeats)
         self.start = Program(self._start, of=("start", model))
@@ -142,6 +145,21 @@ class Scorer:
 
         bound, density = map_rows(score, batch).sum(0)
         return bound, density
+
+    def _scored_several(
+        self, forecasts: AbstractBelief, shift: Array, factor: Array, batches: Batch, count: Array
+    ) -> Array:
+        """Sums over rows of the log predictive densities, for so many batches, each by a forecast of its own."""
+
+        def one(number: Array, sums: Array) -> Array:
+            forecast, batch = jax.tree.map(lambda leaf: leaf[number], (forecasts, batches))
+            wide = batch.with_values(batch.values.astype(float))
+            densities = self.densities(forecast, shift, factor, wide)
+            return sums.at[number].set(jnp.where(batch.mask, densities, 0.0).sum())
+
+        sums = jnp.zeros(batches.values.shape[0])
+        found: Array = jax.lax.fori_loop(0, count, one, sums)
+        return found
 
     def densities(self, belief: AbstractBelief, shift: Array, factor: Array, batch: Batch) -> Array:
         """Log predictive density of every padded row."""
@@ -228,9 +246,8 @@ class Stepper:
         many = jax.vmap(self._learn, in_axes=(None, *(0,) * 8))
         of, sets, hides = (model, kind), (self, "_layout"), model.has_hidden
         self.learn = Program(self._learn, of=("learn", *of), sets=sets, repeats=hides)
-        scores = functools.partial(_scores_for_long, model)
         self.learn_several = Program(
-            self._learn_several, of=("several", *of), sets=sets, repeats=scores, in_turn=True
+            self._learn_several, of=("several", *of), sets=sets, repeats=hides, in_turn=True
         )
         self.learn_many = Program(many, of=("many", *of), sets=sets, repeats=hides)
         self.lay_out = Program(self._laid_out, of=("lay_out", *of), repeats=hides)
@@ -274,7 +291,7 @@ class Stepper:
         rows_seen: Array,
         elapsed: Array,
         count: Array,
-        with_scores: bool,
+        with_forecasts: bool,
         with_beliefs: bool,
     ) -> tuple[Any, Array, Left, Array]:
         """So many of the batches, up to the first that fails.
@@ -291,18 +308,15 @@ class Stepper:
             policy = self.policy_of(settings)
             units = scale.shift, scale.factor
             batch = jax.tree.map(lambda leaf: leaf[number], batches)
-            score = None
-            if with_scores:
+            forecast = None
+            if with_forecasts:
                 forecast = policy.forecast(memory, belief) if policy.has_forecast else belief
-                wide = batch.with_values(batch.values.astype(float))
-                densities = scorer(self.model).densities(forecast, *units, wide)
-                score = jnp.where(batch.mask, densities, 0.0).sum()
             memory, message, facts = self.learned(
                 settings, memory, belief, prior, *units, batch, rows_seen, elapsed[number]
             )
             failed = jnp.stack([facts.outcome == bad for bad in Outcome if bad.failed]).any()
             believed = policy.belief(memory) if with_beliefs else None
-            left = Left(message, self._flat(facts), believed, score)
+            left = Left(message, self._flat(facts), believed, forecast)
             return (memory, facts.num_observations), failed, left
 
         policy, given = self.policy_of(settings), (settings, prior, scale, batches, elapsed)

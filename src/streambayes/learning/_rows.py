@@ -146,7 +146,10 @@ def map_rows(function: Callable[[Batch], Any], batch: Batch) -> Any:
     """A function of rows, with results that have rows on the first axis, one block after the other."""
     if not _is_to_be_cut(batch):
         return function(batch)
-    found = jax.lax.map(function, _cut(batch, BLOCK))
+    size = BLOCK  # what is worked out once for a block may be more than its rows take
+    while size < _MOST and batch.values.shape[-1] % (2 * size) == 0:
+        size *= 2
+    found = jax.lax.map(function, _cut(batch, size))
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
 
 
