@@ -17,11 +17,11 @@ reproduce: .venv/installed
 	$(if $(LOANS),$(BIN)/streambayes reproduce finance --data $(LOANS) --output build/finance)
 
 test: lint
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # the same with all combinations of models and policies, and a hundred kills of every source
 test-all: lint
-	STREAMBAYES_TESTS=all STREAMBAYES_KILLS=100 $(BIN)/pytest --numprocesses auto --dist loadfile
+	STREAMBAYES_TESTS=all STREAMBAYES_KILLS=100 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # a run is killed a hundred times and has to end as one that was never killed
 crash: .venv/installed

@@ -19,6 +19,7 @@ with mock.patch.dict(
 ):
     jax.devices()
 
+_LONGEST = ("test_spark.py", "test_docs.py", "test_networks.py", "test_models.py", "test_work.py")
 _AS_FOR_USERS = (
     *("test_docs.py", "test_program.py", "test_program_size.py", "test_interpolation.py"),
     *("checkpoint", "cli", "dashboard", "distributed", "experiments", "sources"),
@@ -38,8 +39,8 @@ hypothesis.settings.load_profile("streambayes")
 
 
 def pytest_collection_modifyitems(items):
-    """The longest file first: workers take whole files, and should end together."""
-    items.sort(key=lambda item: item.path.name != "test_docs.py")
+    """The longest files first: workers take whole files, and should end together."""
+    items.sort(key=lambda item: (*_LONGEST, item.path.name).index(item.path.name))
 
 
 def pytest_terminal_summary(terminalreporter):

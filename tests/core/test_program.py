@@ -175,7 +175,7 @@ def test_a_program_under_the_name_of_another_is_not_run(folder):
 
 
 def test_where_jax_is_to_compile_nothing():
-    learner = sb.StreamLearner(sb.models.BetaBinomial("x"), sb.HPP())
+    learner = sb.StreamLearner(sb.models.BetaBinomial("x"), sb.SVB(), watch=False)
     batch = {"x": [0, 1, 1, 1]}
     with jax.disable_jit():
         state, _ = learner.step(learner.init(batch), batch)

@@ -184,12 +184,12 @@ def test_nothing_is_asked_of_another_host(run, tmp_path):
 
 
 def test_many_blocks_and_batches_stay_small(run, tmp_path):
-    """400 blocks by 3,000 batches: parameters are thinned out to fit."""
+    """400 blocks by 1,500 batches: parameters are thinned out to fit."""
     rng = np.random.default_rng(0)
     blocks = [f"sensor {number}" for number in range(400)]
     record = run.records[-1]
     writer = RecordWriter(tmp_path / "run")
-    for index in range(3000):
+    for index in range(1500):
         shares, means = rng.uniform(size=400).tolist(), rng.normal(size=400).tolist()
         writer.write(
             dataclasses.replace(
