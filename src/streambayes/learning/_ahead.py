@@ -180,6 +180,7 @@ class Ahead:
         """While such batches are learned the first time, what watches and scores them is made ready."""
         learner, state, capacity = self._learner, self._state, batches.values.shape[0]
         watch, scale, preparations = state.watch, state.scale, []
+        like: Any = jax.ShapeDtypeStruct
         if self._kind in self._prepared:
             return nullcontext()
         self._prepared.add(self._kind)
@@ -189,13 +190,12 @@ class Ahead:
         if self._with_scores:
 
             def prepare_scores() -> None:
-                forecasts, count = jax.tree.map(
-                    lambda leaf: jax.ShapeDtypeStruct((capacity, *np.shape(leaf)), float),  # type: ignore[no-untyped-call]
-                    learner._belief(state, "forecast"),
-                ), jax.ShapeDtypeStruct((), int)  # type: ignore[no-untyped-call]
-                learner._scorer.score_several.prepare(
-                    forecasts, scale.shift, scale.factor, batches, count
+                forecast = learner._belief(state, "forecast")
+                forecasts = jax.tree.map(
+                    lambda leaf: like((capacity, *np.shape(leaf)), float), forecast
                 )
+                units, count = (scale.shift, scale.factor), like((), int)
+                learner._scorer.score_several.prepare(forecasts, *units, batches, count)
 
             preparations.append(prepare_scores)
         return prepared(*preparations)
