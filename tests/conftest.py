@@ -22,7 +22,15 @@ with mock.patch.dict(
 _LONGEST = ("test_spark.py", "test_docs.py", "test_networks.py", "test_models.py", "test_work.py")
 _AS_FOR_USERS = (
     *("test_docs.py", "test_program.py", "test_program_size.py", "test_interpolation.py"),
-    *("checkpoint", "cli", "dashboard", "distributed", "experiments", "sources"),
+    *(
+        "checkpoint",
+        "cli",
+        "dashboard",
+        "distributed",
+        "experiments",
+        "sources",
+        "test_calibration.py",
+    ),
 )
 """Modules and folders of tests whose programs are compiled as for users."""
 
