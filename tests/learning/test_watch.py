@@ -1,5 +1,8 @@
 """The watch against a plain computation, and alike for all policies and models."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from scipy.special import betaln, logsumexp
@@ -190,3 +193,14 @@ def test_a_batch_by_itself_is_told_block_by_block():
     for name in ("a", "b"):
         assert alone[f"mean of {name}"] == pytest.approx(batch[name].mean(), rel=1e-6)
         assert alone[f"standard deviation of {name}"] == pytest.approx(batch[name].std(), rel=0.02)
+
+
+def test_what_a_step_tells_can_be_copied_and_sent_to_another_process(rng):
+    learner = sb.StreamLearner(sb.models.Gaussian("x"))
+    state = learner.init({"x": rng.normal(size=20)})
+    for _ in range(3):
+        state, info = learner.step(state, {"x": rng.normal(size=20)})
+    for other in (copy.deepcopy(info), pickle.loads(pickle.dumps(info))):
+        assert other.seen == info.seen
+        assert other.seen.alone == info.seen.alone != {}
+        assert other.retained == info.retained

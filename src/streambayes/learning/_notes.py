@@ -124,6 +124,9 @@ class _Reading:
     def __init__(self, noter: "Noter", seen: Array | np.ndarray, scale: Scale) -> None:
         self.noter, self._seen, self.scale = noter, seen, scale
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"noter": self.noter, "_seen": self.flats, "scale": self.scale}
+
     @functools.cached_property
     def flats(self) -> np.ndarray:
         """What the watch has returned, batches on the first axis."""
@@ -162,6 +165,9 @@ class Noter:
         self._watch = Program(self.watched, of=("watch", model))
         self._watch_several = Program(self._watched_several, of=("watch_several", model))
         self.watch_many = Program(jax.vmap(self.watched), of=("watch_many", model))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _noter_of, (self._model,)  # its programs belong to this process
 
     def note(self, before: AbstractBelief, after: AbstractBelief, scale: Scale) -> Notes:
         """Notes on a step, by what was believed before and after it."""
@@ -398,6 +404,10 @@ class Noter:
 
 
 noter = functools.cache(Noter)
+
+
+def _noter_of(model: AbstractModel[Any, Any]) -> Noter:
+    return noter(model)
 
 
 def rounded(

@@ -427,3 +427,22 @@ class TestDraws:
         given = learner.predict(state, {"v": [1.5, 1.5], "w": [None, None]}, "u")
         error = rows["u"][near].std() / np.sqrt(near.sum())
         assert rows["u"][near].mean() == pytest.approx(given.mean[0], abs=4.0 * error)
+
+
+def test_rows_without_gaps_are_told_alike_beside_rows_with_gaps(rng):
+    """Those are told by draws and few members of a bank, which would miss the tails of the others."""
+    x = rng.normal(size=(120, 2))
+    columns = {"x": x[:, 0], "y": x @ [1.0, 2.0] + rng.normal(size=120), "z": x[:, 1]}
+    learner = sb.StreamLearner(sb.models.LinearRegression("y", ["x", "z"]), watch=False)
+    state = learner.init(columns)
+    for start in range(0, 120, 40):
+        state, _ = learner.step(state, {k: v[start : start + 40] for k, v in columns.items()})
+    far = {"x": np.array([0.2, 9.0, -0.5]), "y": np.array([1.0, -8.0, 0.3]), "z": np.zeros(3)}
+    alone = learner.log_predictive(state, far)
+    beside = {name: np.append(values, 0.5) for name, values in far.items()}
+    beside["z"][-1] = np.nan
+    found = learner.log_predictive(state, beside)
+    np.testing.assert_allclose(found[:-1], alone, rtol=1e-12)
+    score = learner.score(state, beside)
+    assert score.method == "importance"
+    assert score.predictive == pytest.approx(found.mean(), rel=1e-12)

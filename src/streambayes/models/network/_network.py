@@ -1,6 +1,7 @@
 """Network: any conjugate-exponential Bayesian network over the variables of one row."""
 
 import abc
+import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -233,7 +234,14 @@ class AbstractNetwork(AbstractModel[Moments | Array, NetworkSums]):
 
     @final
     def log_predictive(self, belief: AbstractBelief, batch: Batch, local: Moments | Array) -> Array:
-        return self._predictor(belief, batch, local).log_density()
+        found = self._predictor(belief, batch, local).log_density()
+        values = jnp.where(jnp.isnan(batch.values), 0.0, batch.values)
+        whole = dataclasses.replace(batch, values=values, missing=())
+        if is_closed(self.structure, batch) or not is_closed(self.structure, whole):
+            return found
+        # rows without gaps are told exactly, whatever rows are beside them
+        exact = self._predictor(belief, whole, self.init_local(whole)).log_density()
+        return jnp.where(batch.observed.all(0), exact, found)
 
     @final
     def conditional(
